@@ -21,7 +21,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages bench-overload soak docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite, or make demo PORT=8080; prints where to look"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-webhooks   deliveries per second, late retries, hanging receivers"
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
+	@echo "make bench-overload   twice and ten times the load that can be served; the channel and the worker beside it"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories"
 	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
@@ -73,6 +74,9 @@ bench-channel: $(V)/.dev
 
 bench-pages: $(V)/.dev
 	$(BIN)/python -m benchmarks.pages
+
+bench-overload: $(V)/.dev
+	$(BIN)/python -m benchmarks.overload
 
 bench-people: $(V)/.dev
 	$(BIN)/python -m benchmarks.companions measure $(MILLION)
