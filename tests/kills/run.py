@@ -12,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -87,6 +87,8 @@ class _Run:
     number: int
     """How often this folder was run before."""
     kills: int
+    last_shown: Mapping[int, int]
+    """The last message that each reader was shown before."""
     stop: anyio.Event = field(factory=anyio.Event)
     clients: list[Client] = field(factory=list)
     readers: list[SocketWriter] = field(factory=list)
@@ -111,6 +113,7 @@ class _Run:
                     client,
                     str(client.http.base_url).rstrip("/"),
                     processes.server_urls[0],
+                    self.last_shown.get(person.user_id, 0),
                 )
                 self.readers.append(reader)
                 group.start_soon(reader.run)
@@ -243,9 +246,9 @@ async def _open_run(plan: Plan, folder: Path) -> AsyncIterator[_Run]:
         set_to = [e["now"] for e in earlier if e["kind"] == "ack" and "now" in e]
         start = datetime.fromisoformat(set_to[-1]) if set_to else datetime.now(UTC)
         kills = sum(entry["is_kill"] for entry in earlier if entry["kind"] == "fault")
-        run = _Run(
-            plan, scene, people, book, BusinessClock(start + timedelta(hours=1)), number, kills
-        )
+        clock = BusinessClock(start + timedelta(hours=1))
+        shown = {e["reader"]: e["id"] for e in earlier if e["kind"] == "shown"}
+        run = _Run(plan, scene, people, book, clock, number, kills, shown)
         for name, url in zip(processes.servers, processes.server_urls, strict=True):
             http = await stack.enter_async_context(open_http_client(url))
             run.clients.append(Client(http, name, book))
