@@ -23,6 +23,7 @@ import httpx
 from anyio.abc import TaskGroup
 from attrs import define, field, frozen
 
+from staffbooking_adapters.testing.receivers import ReceiverServer
 from tests.kills.book import Book, read_book
 from tests.kills.clients import Client, open_http_client
 from tests.kills.databases import (
@@ -43,7 +44,6 @@ from tests.kills.proxy import Proxy
 from tests.kills.receiver import record_receipts
 from tests.support.fake_time import make_fake_time
 from tests.support.postgres import PostgresCluster, find_binaries
-from tests.support.receivers import ReceiverServer
 from tests.support.reserved_ports import port_number, reserve_port
 
 SHORTEST_WAIT_SECONDS = 0.05
