@@ -125,7 +125,7 @@ class Actors:
             self.cluster.world.accuse(f"the credit of booking {booking.id} was used twice")
 
     async def act_on_time(self, first: int, second: int) -> None:
-        """Act at the very moment of a deadline."""
+        """Act at the very moment of a deadline, or too early."""
         if (booking := await self._pick(first)) is None:
             return
         match booking.status:
@@ -137,8 +137,9 @@ class Actors:
                 await self._jump_to((page_ends, booking.starts_at)[second % 2])
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self._jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
-                await self._move_as_customer(first, "cancel", {"reason": "rain"})
+                await self._jump_to(booking.starts_at - (24, 48, 72, 0)[second % 4] * HOUR)
+                move = (self.cancel, self.cancel, self.dispute, self.confirm)[second % 4]
+                await move(first, 1)
 
     async def accept(self, first: int, _: int) -> None:
         await self._move_as_staff(first, "accept")
