@@ -33,7 +33,9 @@ help:
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
-	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories"
+	@echo "make soak    long races, endurance, examples by chance, planted bugs"
+	@echo "make simulate    histories of the whole system with faults: SEEDS=\"1 500\" STORE=memory|sqlite"
+	@echo "make soak-simulation   a shard of 100,000 histories, an hour at most; goes on where the last ended"
 	@echo "make clients       generate clients from the OpenAPI document and let them book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
@@ -86,7 +88,19 @@ soak: $(V)/.dev
 		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
-	$(BIN)/python -m tests.simulation 1 5000
+	$(MAKE) soak-simulation
+
+# One shard for each store, of at most half an hour: the next run goes on after its last seed.
+.PHONY: simulate soak-simulation
+SEEDS ?= 1 500
+STORE ?= memory
+simulate: $(V)/.dev
+	$(BIN)/python -m tests.simulation $(SEEDS) --store $(STORE)
+
+SHARD := --minutes 30 --results tests/simulation/results.csv
+soak-simulation: $(V)/.dev
+	$(BIN)/python -m tests.simulation 1 80000 $(SHARD)
+	$(BIN)/python -m tests.simulation 1 20000 $(SHARD) --store sqlite
 
 # The wheel in an environment of its own with each extra: what the extra is for works.
 .PHONY: installed release sign lowest newest

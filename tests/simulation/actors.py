@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -9,24 +10,55 @@ from typing import Any
 
 from attrs import define, field
 
-from staffbooking_adapters.testing.builders import DAY
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorError
-from staffbooking_core.errors import RuleBroken
-from staffbooking_core.usecases import sandbox
+from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
+from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
+from staffbooking_core.usecases.payments import payouts, refunds
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster
-from tests.simulation.deployment import PROCESSOR_CALLS
 from tests.simulation.plan import Action
 from tests.simulation.processes import Answer
-from tests.simulation.state_machine import (
-    BUSINESS_TIME_JUMPS,
-    CALL_FAULTS,
-    EVENT_FAULTS,
-    RARE_FAULTS,
-    REAL_TIME_WAITS,
-)
 from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
+
+PROCESSOR_CALLS = (
+    "open_checkout",
+    "close_checkout",
+    "refund",
+    "pay_out",
+    "reverse_payout",
+    "open_payee",
+)
+CALL_FAULTS = (
+    *("timeout_before", "timeout_after", "error_500", "error_500_after"),
+    *("rate_limit", "conflict", "slow"),
+)
+EVENT_FAULTS = ("drop", "delay", "duplicate", "reorder", "bad_signature")
+RARE_FAULTS = (
+    *[("refund", f"{course}") for course in ("pending_then_settled", "pending_then_failed")],
+    *[("refund", "settled_then_failed"), ("refund", "refuse:insufficient_funds")],
+    *[("pay_out", f"refuse:{code}") for code in ("payee_not_ready", "insufficient_funds")],
+    *[("pay_out", "refuse"), ("reverse_payout", "refuse"), ("reverse_payout", "refuse")],
+    *[("reverse_payout", "refuse:insufficient_funds"), ("open_checkout", "refuse")],
+)
+BUSINESS_TIME_JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
+WEEK = 7 * DAY
+REAL_TIME_WAITS = (
+    *(SECOND, 20 * SECOND, 20 * SECOND, 6 * MINUTE, 11 * MINUTE),
+    *(HOUR, 21 * HOUR, 25 * HOUR),
+)
+PAYOUT_DECISIONS = (
+    payouts.hold_payout,
+    payouts.release_payout,
+    payouts.retry_payout,
+    refunds.retry_refunds,
+)
+REFUSALS = (RuleBroken, ProcessorError, ProcessorUnavailable)
+"""What operators and the processor's dashboard may be told."""
 
 MAX_BOOKINGS = 6
 SKEWS = (-20, -3, 3, 20, 600)
@@ -53,6 +85,8 @@ class Actors:
     messages: dict[str, int] = field(factory=dict)
     """The acknowledged messages: their ids by their contents."""
     manually_moved: set[int] = field(factory=set)
+    made_before: int = 0
+    """The bookings that there were when the history began."""
 
     async def act(self, action: Action) -> None:
         self.cluster.world.tell(f"action: {action.name} {action.first} {action.second}")
@@ -118,7 +152,7 @@ class Actors:
         await self._move_as_customer(first, "dispute", {"reason": "nobody came"})
 
     async def withdraw(self, first: int, _: int) -> None:
-        await self._move_as_customer(first, "dispute/withdraw")
+        await self._move_as_customer(first, "dispute/withdraw", records=False)
 
     async def pay(self, first: int, second: int) -> None:
         """Open the hosted page and act on it; the processor is no part of what fails here."""
@@ -210,7 +244,7 @@ class Actors:
     async def charge_back(self, first: int, second: int) -> None:
         if (booking := await self._pick(first)) is not None:
             outcome = ("open", "open", "won", "lost")[second % 4]
-            with suppress(ProcessorError, RuleBroken):
+            with suppress(*REFUSALS):
                 await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
 
     async def move_money(self, first: int, second: int) -> None:
@@ -219,8 +253,50 @@ class Actors:
             dashboard = self.cluster.fake.dashboard
             move = dashboard.refund if second % 2 else dashboard.reverse_payout
             self.manually_moved.add(booking.id)
-            with suppress(ProcessorError, RuleBroken):
+            with suppress(*REFUSALS):
                 await move(booking.id, 1 + second * 30)
+
+    async def set_payee_readiness(self, first: int, second: int) -> None:
+        """The processor permits or suspends payouts to a staff member."""
+        number = self.staff[first % len(self.staff)].user_id
+        await self.cluster.fake.dashboard.set_payee_ready(number, second % 2 == 0)
+
+    async def operate_payout(self, first: int, second: int) -> None:
+        if (booking := await self._pick(first)) is not None:
+            decide = PAYOUT_DECISIONS[second % len(PAYOUT_DECISIONS)]
+            with suppress(*REFUSALS):
+                await decide(self.cluster.shared, booking.code)
+
+    async def disable(self, first: int, second: int) -> None:
+        """Disable an account for a while, or for good if its owner takes no part in the chat."""
+        people = (*self.customers[1:], *self.staff)
+        client = people[first % len(people)]
+        decision = (None, *BookingsDecision)[second % (1 + len(BookingsDecision))]
+        with suppress(*REFUSALS):
+            await disabling.disable_user(self.cluster.shared, client.email, decision)
+        await asyncio.sleep(second % 3)
+        if second % 2 or client in [chat.client for chat in self.chats]:
+            with suppress(*REFUSALS):
+                await administration.enable_user(self.cluster.shared, client.email)
+            if client.credentials_end is None:
+                await client.sign_in()
+
+    async def lose_response(self, first: int, second: int) -> None:
+        """Money moves, but the response and its event are lost, maybe over the end of a day."""
+        if (booking := await self._pick(first)) is None:
+            return
+        kind = ("timeout_before", "timeout_after", "error_500_after")[second % 3]
+        await self.cluster.fake.sandbox.add_fault("any", kind, 1)
+        await self.cluster.fake.sandbox.add_fault("event", "drop", 1)
+        match booking.status:
+            case BookingStatus.PAID:
+                await self._move_as_customer(first, "cancel", {"reason": "rain"})
+            case BookingStatus.DISPUTED:
+                await self.resolve(first, second)
+            case _ if booking.payout_due_at is not None:
+                await self._jump_to(booking.payout_due_at)
+        await asyncio.sleep(3)
+        await self._advance_wall((SECOND, HOUR, 25 * HOUR)[second % 3])
 
     async def onboard(self, first: int, _: int) -> None:
         client = self.staff[first % len(self.staff)]
@@ -242,25 +318,38 @@ class Actors:
         await self.cluster.fake.sandbox.add_fault("event", kind, 1 + first % 3)
 
     async def change_receiver(self, first: int, second: int) -> None:
-        behaviours = list(RECEIVER_BEHAVIOURS)
-        self.webhooks.set_behaviour(first, behaviours[second % len(behaviours)])
+        """A receiver changes its responses, or its owner pauses or enables it."""
+        behaviours = [*RECEIVER_BEHAVIOURS, "pause", "enable"]
+        match behaviours[second % len(behaviours)]:
+            case "pause" | "enable" as change:
+                await self.webhooks.set_active(first, active=change == "enable")
+            case behaviour:
+                self.webhooks.set_behaviour(first, behaviour)
 
     # Time and machines ----------------------------------------------------------------------
 
     async def jump_business(self, first: int, second: int) -> None:
-        """Move business time on: mostly to the next time that matters to a booking."""
+        """Move business time on: mostly to the next time that matters to a booking. Before weeks
+        the service polls events, since a loss for longer than the processor lists events could
+        only be found by reconciliation."""
         booking = await self._pick(first) if second % 2 else None
         now = await self.cluster.shared.clock.business()
-        wanted = now + BUSINESS_TIME_JUMPS[second % (len(BUSINESS_TIME_JUMPS) - 1)]
+        by = BUSINESS_TIME_JUMPS[second // 2 % len(BUSINESS_TIME_JUMPS)]
+        if by > WEEK:
+            await self._advance_wall(self.cluster.shared.policy.processor_event_poll_interval)
+            await due_work.run_all_due(self.cluster.shared)
+        wanted = now + by
         if booking is not None:
             times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
             wanted = min([time for time in times if time and time > now], default=wanted)
-        with suppress(RuleBroken):  # Somebody else has moved it further meanwhile.
-            await sandbox.set_clock(self.cluster.shared, wanted)
+        await self._jump_to(wanted)
 
     async def pass_time(self, first: int, _: int) -> None:
-        """Hours or days pass, after which people sign in again."""
-        self.cluster.world.advance(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
+        await self._advance_wall(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
+
+    async def _advance_wall(self, by: timedelta) -> None:
+        """Time passes while nothing happens, and people sign in again."""
+        self.cluster.world.advance(by)
         for client in (*self.customers, *self.staff, self.admin):
             if client.credentials_end is None:
                 await client.sign_in()
@@ -296,7 +385,13 @@ class Actors:
         self._process(first).cut_off_until = until
 
     async def skew(self, first: int, second: int) -> None:
-        self._process(first).skew = timedelta(seconds=SKEWS[second % len(SKEWS)])
+        by = timedelta(seconds=SKEWS[second % len(SKEWS)])
+        self.cluster.skew(self._process(first), by)
+        self.webhooks.is_clock_steady = self.cluster.storage.has_own_clock
+
+    async def lose_power(self, *_: int) -> None:
+        """The machine with all processes and the store dies."""
+        await self.cluster.lose_power()
 
     def _process(self, number: int) -> Any:
         return self.cluster.processes[number % len(self.cluster.processes)]

@@ -19,13 +19,13 @@ from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundSt
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.representations.bookings import booking_record
-from tests.simulation.deployment import LONG_RETENTION, SimulationWorld
+from tests.simulation.deployment import LONG_RETENTION, Scenes
 
 
 class InvariantChecks:
     """Checks the invariants and caches the rows already checked."""
 
-    def __init__(self, world: SimulationWorld) -> None:
+    def __init__(self, world: Scenes) -> None:
         self._world = world
         self._checked_bookings: dict[int, AuditedBooking] = {}
         self._checked_intents: dict[int, str] = {}
@@ -43,6 +43,7 @@ class InvariantChecks:
         if new:
             found += [*_double_booked(bookings), *_unbalanced_netting(bookings)]
             found += await self._credit_faults([one.booking for one in new])
+            found += await self._event_faults([one.booking for one in new])
             found += self._unversioned_changes(new)
         self._checked_bookings.update((one.booking.id, one) for one in new)
         return [*found, *await self._processor_faults(bookings)]
@@ -58,6 +59,20 @@ class InvariantChecks:
             if one.was_no_show and one.cancelled_by not in (Party.STAFF, Party.ADMIN)
             if (credits[one.id] is None) is not _is_withdrawn(one)
         ]
+
+    async def _event_faults(self, bookings: Sequence[Booking]) -> list[str]:
+        """Each change of state has its event, in the outbox since the same transaction (I3)."""
+        found = []
+        async with self._world.scene.ports.store.read_view() as view:
+            for booking in bookings:
+                if booking.id in self._world.unpublished:
+                    continue
+                events = [sequence for sequence, _ in await view.bookings.events_of(booking.id)]
+                if events != [*range(1, len(events) + 1)] or len(events) < len(booking.timeline):
+                    found.append(
+                        f"booking {booking.id}: {len(booking.timeline)} changes, events {events}"
+                    )
+        return found
 
     def _unversioned_changes(self, new: Sequence[AuditedBooking]) -> Iterator[str]:
         """Bookings whose record has changed, and their version has not risen (CONTRACT 10)."""
