@@ -21,7 +21,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages soak docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages bench-overload soak prove docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite, or make demo PORT=8080; prints where to look"
@@ -32,11 +32,13 @@ help:
 	@echo "make bench-webhooks   deliveries per second, late retries, hanging receivers"
 	@echo "make bench-channel   messages delivered per second to 200 and 2,000 connections"
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
+	@echo "make bench-overload   twice and ten times the load that can be served; the channel and the worker beside it"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
-	@echo "make soak    long races, endurance, examples by chance, planted bugs"
+	@echo "make soak    long races, endurance, examples by chance, planted bugs, a shard of histories, 400 kills"
+	@echo "make prove   a quarter of an hour of simulation, planted bugs, races and kills, and its table"
 	@echo "make simulate    histories of the whole system with faults: SEEDS=\"1 500\" STORE=memory|sqlite"
 	@echo "make soak-simulation   a shard of 100,000 histories, an hour at most; goes on where the last ended"
-	@echo "make clients       generate clients from the OpenAPI document and let them book"
+	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
 	@echo "make screenshots   pictures of all pages, or PAGES=\"home search\", in build/screenshots"
@@ -76,6 +78,9 @@ bench-channel: $(V)/.dev
 bench-pages: $(V)/.dev
 	$(BIN)/python -m benchmarks.pages
 
+bench-overload: $(V)/.dev
+	$(BIN)/python -m benchmarks.overload
+
 bench-people: $(V)/.dev
 	$(BIN)/python -m benchmarks.companions measure $(MILLION)
 
@@ -89,6 +94,11 @@ soak: $(V)/.dev
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
 	$(MAKE) soak-simulation
+	$(BIN)/python -m tests.kills --store sqlite --kills 200 --record
+	$(BIN)/python -m tests.kills --store postgresql --kills 200 --record
+
+prove: $(V)/.dev
+	$(BIN)/python -m tests.prove
 
 # One shard for each store, of at most half an hour: the next run goes on after its last seed.
 .PHONY: simulate soak-simulation
@@ -164,6 +174,7 @@ screenshots: $(V)/.dev
 docs: $(V)/.dev
 	$(BIN)/python -c "from staffbooking_core.domain.bookings.lifecycle_page import render_lifecycle_page; print(render_lifecycle_page())" > docs/lifecycle.md
 	$(BIN)/python -m tests.docs.reference_pages
+	$(BIN)/python -m tests.docs.bruno_collection
 
 lock: $(BIN)/uv
 	$(compile) pyproject.toml --extra all -o requirements.lock

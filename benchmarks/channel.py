@@ -130,13 +130,14 @@ async def _open_group(cluster: PostgresCluster, people: int) -> AsyncIterator[Gr
             wanted = make_booking_request(companion.user_id, event_date=day, event_ref="gala")
             booking = await requests.request_booking(ports, customer, wanted)
             await actions.accept(ports, companion, booking.id)
-        tokens = [await _sign_in(ports, actor) for actor in (customer, *staff)]
+        tokens = [await sign_in(ports, actor) for actor in (customer, *staff)]
         found = await messages.list_conversations(ports, staff[0], 1, 100)
         [group] = [each for each in found if each.conversation.kind is ConversationKind.GROUP]
     yield GroupSetup(environ, tokens, group.conversation.id)
 
 
-async def _sign_in(ports: Ports, actor: Actor) -> str:
+async def sign_in(ports: Ports, actor: Actor) -> str:
+    """The token of a new session."""
     token, now = ports.ids.token(), ports.clock.wall()
     session = Session(hash_session_token(token), actor.user_id, created_at=now, seen_at=now)
     await ports.store.run_transaction(lambda tx: tx.accounts.add_session(session))

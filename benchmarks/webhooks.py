@@ -123,7 +123,8 @@ async def _deployment(
 
 
 @contextmanager
-def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
+def running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
+    """A worker process; it is stopped at the end."""
     with log.open("ab") as output:
         worker = subprocess.Popen(
             [sys.executable, "-m", "staffbooking_cli.main", "worker"],
@@ -138,7 +139,7 @@ def _running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
         worker.wait(PROCESS_TIMEOUT_SECONDS)
 
 
-async def _register(scene: BookingScenario, urls: Sequence[str]) -> None:
+async def register_endpoints(scene: BookingScenario, urls: Sequence[str]) -> None:
     """Add endpoints of the admin, who gets every event, beyond the limit of ten."""
     ports = scene.ports
 
@@ -162,7 +163,7 @@ def _with_sealed_secret(ports: Ports, endpoint: WebhookEndpoint) -> WebhookEndpo
     )
 
 
-async def _add_events(
+async def add_events(
     scene: BookingScenario, count: int, rate: float | None = None
 ) -> list[RequestedBooking]:
     """Request `count` bookings at a rate per second, or as fast as possible; returns ids and
@@ -178,7 +179,8 @@ async def _add_events(
     return asked
 
 
-async def _wait_until_done(ports: Ports) -> None:
+async def wait_until_done(ports: Ports) -> None:
+    """Wait until every event is published, and every delivery finished."""
     began = time()
     while True:
         async with ports.store.read_view() as view:
@@ -203,12 +205,12 @@ async def _measure_throughput(
 ) -> float:
     """Deliveries per second of one worker, from the first to the last."""
     _log(f"{events * ENDPOINT_COUNT:,} deliveries to ideal receivers")
-    await _register(scene, [f"{base}/good/{n}" for n in range(ENDPOINT_COUNT)])
-    await _add_events(scene, events)
+    await register_endpoints(scene, [f"{base}/good/{n}" for n in range(ENDPOINT_COUNT)])
+    await add_events(scene, events)
     while await deliveries.publish_events(scene.ports):
         pass
-    with _running_worker(environ, log):
-        await _wait_until_done(scene.ports)
+    with running_worker(environ, log):
+        await wait_until_done(scene.ports)
     times = got.times(b"/good")
     return (len(times) - 1) / (times[-1] - times[0])
 
@@ -241,12 +243,12 @@ async def _measure_retry_lateness(
 ) -> Sequence[float]:
     """Milliseconds by which each of 2,000 retries began after its due time, under load."""
     _log("2,000 retries under load")
-    await _register(scene, [f"{base}/flaky/{n}" for n in range(FLAKY_ENDPOINT_COUNT)])
-    with _running_worker(environ, log):
-        await _add_events(scene, 1)  # Its delivery means that the worker is warm.
-        await _wait_until_done(scene.ports)
-        await _add_events(scene, 2_000 // FLAKY_ENDPOINT_COUNT, RETRY_EVENTS_PER_SECOND)
-        await _wait_until_done(scene.ports)
+    await register_endpoints(scene, [f"{base}/flaky/{n}" for n in range(FLAKY_ENDPOINT_COUNT)])
+    with running_worker(environ, log):
+        await add_events(scene, 1)  # Its delivery means that the worker is warm.
+        await wait_until_done(scene.ports)
+        await add_events(scene, 2_000 // FLAKY_ENDPOINT_COUNT, RETRY_EVENTS_PER_SECOND)
+        await wait_until_done(scene.ports)
     connection = await asyncpg.connect(driver_url(environ["STAFFBOOKING_DATABASE_URL"]))
     try:
         rows = await connection.fetch(
@@ -278,23 +280,24 @@ async def _measure_isolation(
     _log(f"{hanging} of 10 endpoints hang")
     async with _deployment(cluster) as (environ, scene):
         kinds = ["hang"] * hanging + ["good"] * (10 - hanging)
-        await _register(scene, [f"{base}/{kind}/{n}" for n, kind in enumerate(kinds)])
+        await register_endpoints(scene, [f"{base}/{kind}/{n}" for n, kind in enumerate(kinds)])
         got.clear()
-        with _running_worker(environ, log):
-            await _add_events(scene, 1)
+        with running_worker(environ, log):
+            await add_events(scene, 1)
             await got.arrived.wait()  # The worker is warm now.
-            asked = await _add_events(
+            asked = await add_events(
                 scene, int(seconds * ISOLATION_EVENTS_PER_SECOND), ISOLATION_EVENTS_PER_SECOND
             )
             await asyncio.sleep(2)
         async with scene.ports.store.read_view() as view:
             bodies = await view.webhooks.feed_events_after(None, 1, WEBHOOK_EVENTS, len(asked))
-    return _latencies(got, asked, bodies)
+    return event_latencies(got, asked, bodies)
 
 
-def _latencies(
+def event_latencies(
     got: ArrivalLog, asked: Sequence[RequestedBooking], bodies: Sequence[bytes]
 ) -> Sequence[float]:
+    """Milliseconds from the request of each booking to the arrival of its event."""
     began = dict(asked)
     of_event = {_event_id_of(body): began[_booking_id_of(body)] for body in bodies}
     return [

@@ -14,7 +14,8 @@ class LocalHints:
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(Hint, 0)
-        self._waiters: dict[Hint, set[asyncio.Future[None]]] = {hint: set() for hint in Hint}
+        # In their order, so that simulated histories repeat.
+        self._waiters: dict[Hint, dict[asyncio.Future[None], None]] = {hint: {} for hint in Hint}
 
     def give(self, hint: Hint) -> None:
         """Count a hint and wake its waiters. Cheap; never fails."""
@@ -36,8 +37,8 @@ class LocalHints:
 
     async def _wait_for_next(self, hint: Hint) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[hint].add(woken)
+        self._waiters[hint][woken] = None
         try:
             await woken
         finally:
-            self._waiters[hint].discard(woken)
+            del self._waiters[hint][woken]

@@ -33,7 +33,6 @@ from litestar.utils import normalize_path
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.extras import MissingExtra, has_extra
 from staffbooking_adapters.settings import IpNetwork
-from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.request_context import CURRENT_REQUEST_ID
 from staffbooking_http.api.access_log import AccessLog
@@ -53,6 +52,7 @@ from staffbooking_http.api.mounting import base_path, origin, strip_mount_path
 from staffbooking_http.api.pipeline import Pipeline, Resource, allow_header, send_reply
 from staffbooking_http.api.request_id import find_request_id
 from staffbooking_http.api.router import Router
+from staffbooking_http.api.security_headers import API_CONTENT_SECURITY_POLICY, security_headers
 from staffbooking_http.channel.frames import CHANNEL_PATH, SOCKETIO_PATHS
 from staffbooking_http.channel.handshake import normalize_origins, send_error
 from staffbooking_http.channel.hub import ChannelHub
@@ -174,7 +174,7 @@ class StaffbookingApp(Litestar):
         self.site = site
         self._base_path = base_path(policy)
         self._database_seconds = policy.request_database_time.total_seconds()
-        self._pipeline = Pipeline(site, self._to_error_page)
+        self._pipeline = Pipeline(site, self.to_error_page)
         content_policy = pages.content_security_policy(policy, site.ports.payments.checkout_origin)
         self._page_content_policy = content_policy.encode()
         self._page_security_headers = (
@@ -218,7 +218,7 @@ class StaffbookingApp(Litestar):
 
     @asynccontextmanager
     async def _run_channel(self) -> AsyncIterator[None]:
-        """Keep the channel open; close its connections when the context ends."""
+        """Keep the channel open until the context ends."""
         socketio = nullcontext() if self._socketio is None else self._socketio.running()
         async with socketio, self.hub.running():
             yield
@@ -314,8 +314,8 @@ class StaffbookingApp(Litestar):
             reply = Reply(303, headers=((b"location", self._page_above(scope["path"])),))
         else:
             reply = method_not_allowed_reply(scope["method"], page.allow)
-            reply = self._to_error_page(scope, reply)
-        await send_reply(send, reply, self._page_headers(scope[REQUEST_ID_KEY]))
+            reply = self.to_error_page(scope, reply)
+        await send_reply(send, reply, self.page_headers(scope[REQUEST_ID_KEY]))
 
     def _page_above(self, path: str) -> bytes:
         """The address of the nearest page above a path."""
@@ -327,7 +327,7 @@ class StaffbookingApp(Litestar):
                 break
         return f"{self._base_path}{quote(path) or '/'}".encode()
 
-    def _to_error_page(self, scope: Scope, reply: Reply) -> Reply:
+    def to_error_page(self, scope: Scope, reply: Reply) -> Reply:
         """The response to an unknown path or method in the form that the client accepts."""
         if not reply.body or not accepts_html(scope):
             return reply
@@ -341,6 +341,11 @@ class StaffbookingApp(Litestar):
         else:
             await receive()
             await send_error(self.site, scope, send, unknown_path_error(), "no route")
+
+    def has_limit_headers(self, path: str) -> bool:
+        """Whether the responses of a path have the headers of rate limits (CONTRACT 8)."""
+        entry = (self._tables["http"].find(path) or [None])[0]
+        return entry is None or (isinstance(entry, Resource) and entry.is_rate_limited)
 
     def _build_middleware_stack(self) -> AsgiApp | None:
         """Wrap the configured middleware around what `_answer` handles; None without middleware."""
@@ -389,7 +394,7 @@ class StaffbookingApp(Litestar):
                 if scope["method"] == "POST" and 400 <= message["status"] < 500:
                     own.append(_REFUSED_FORM_CACHING)
                 names = {name for name, _ in own}
-                shared = self._page_headers(request_id)
+                shared = self.page_headers(request_id)
                 message["headers"] = [*own, *(pair for pair in shared if pair[0] not in names)]
             elif omits_body:
                 message = {**message, "body": b""}
@@ -408,7 +413,8 @@ class StaffbookingApp(Litestar):
         page_scope = {**scope, "method": method, "state": state}
         await super().__call__(page_scope, receive, send_with_headers)  # type: ignore[arg-type]
 
-    def _page_headers(self, request_id: str) -> tuple[Header, ...]:
+    def page_headers(self, request_id: str) -> tuple[Header, ...]:
+        """The headers of every page's response."""
         return (*self._page_security_headers, (b"x-request-id", request_id.encode()))
 
     def _prefix_location(self, header: Header) -> Header:
@@ -422,22 +428,6 @@ class StaffbookingApp(Litestar):
 _REFUSED_FORM_CACHING: Header = (b"cache-control", b"private, no-cache")
 """A browser that goes back to the page of a refused form shows it again. Without a stored copy it
 would ask to send the form once more (Chromium's ERR_CACHE_MISS)."""
-
-API_CONTENT_SECURITY_POLICY = "default-src 'none'; frame-ancestors 'none'"
-"""The policy of JSON responses: a browser loads nothing for them and shows them in no frame."""
-
-
-def security_headers(policy: Policy, content_policy: str) -> tuple[Header, ...]:
-    """The security headers of every response (RELIABILITY 2.1)."""
-    headers: tuple[Header, ...] = (
-        (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
-        (b"cache-control", b"no-store"),
-        (b"content-security-policy", content_policy.encode("ascii")),
-    )
-    if policy.base_url.startswith("https:"):
-        headers += ((b"strict-transport-security", b"max-age=31536000"),)
-    return headers
 
 
 def _endpoints_by_path(

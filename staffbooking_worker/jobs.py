@@ -29,18 +29,24 @@ class Job:
     """One kind of due work: `run` does a batch and returns the number of items done."""
 
     name: str
-    run: Callable[[Ports], Awaitable[int]]
+    run: Callable[..., Awaitable[int]]
+    """Called with the ports and, if it `checks_stop`, with `should_stop`."""
     idle_seconds: float
     """Seconds to wait when nothing was due. Polling is authoritative; hints only shorten it."""
     concurrency: int = 1
     """The number of concurrent runs."""
     hint: Hint | None = None
     """The hint that ends the wait early."""
+    checks_stop: bool = False
+    """Whether a run asks if the worker is stopping before each item that must not be interrupted.
+    Its `should_stop` is a function."""
 
 
-async def _send_notification(ports: Ports) -> int:
-    """Send one mail at a time, so that none is started after the worker is stopped."""
-    return await notifications.send_notifications(ports, 1)
+_MAX_NOTIFICATIONS_PER_RUN = 1_000
+
+
+async def _send_notifications(ports: Ports, should_stop: Callable[[], bool]) -> int:
+    return await notifications.send_notifications(ports, _MAX_NOTIFICATIONS_PER_RUN, should_stop)
 
 
 def _run_operations(*kinds: OperationKind) -> Callable[[Ports], Awaitable[int]]:
@@ -74,7 +80,7 @@ JOBS = (
     ),
     Job("away", offline_notifications.notify_of_unread_messages, idle_seconds=5),
     Job("departed", offline_notifications.notify_departed_users, idle_seconds=30),
-    Job("notices", _send_notification, idle_seconds=2),
+    Job("notices", _send_notifications, idle_seconds=2, checks_stop=True),
     Job("sweep", due_work.delete_expired, idle_seconds=600),
     SANDBOX_EVENTS_JOB,
 )

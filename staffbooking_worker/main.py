@@ -66,10 +66,11 @@ async def run_jobs(ports: Ports, stop: anyio.Event, jobs: Sequence[Job]) -> None
 
 async def _run_job(ports: Ports, job: Job, stop: anyio.Event) -> None:
     """Run a job in a loop. An error is logged and followed by a delay: the work stays due."""
+    run = partial(job.run, should_stop=stop.is_set) if job.checks_stop else job.run
     while not stop.is_set():
         hint_count = 0 if job.hint is None else ports.hints.count(job.hint)
         try:
-            wait = 0.0 if await job.run(ports) else job.idle_seconds
+            wait = 0.0 if await run(ports) else job.idle_seconds
         except ClockWrong:  # The clock logs it.
             wait = ERROR_DELAY_SECONDS
         except StoreUnavailable as error:

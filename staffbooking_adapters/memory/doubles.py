@@ -41,7 +41,10 @@ class VirtualClock:
         if self._store is None:
             return self.now + self.offset
         async with self._store.read_view() as view:
-            return self.now + self.offset + await view.sandbox.clock_offset()
+            return self.business_at(await view.sandbox.clock_offset())
+
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.now + self.offset + (timedelta() if self._store is None else clock_offset)
 
     def skew(self) -> timedelta | None:
         return self.machine_skew

@@ -13,4 +13,8 @@ currencies  Stripe's minimum amounts
 processor   the port's implementation
 """
 
+from staffbooking_adapters.extras import check_extra
+
 __all__ = ["processor"]
+
+check_extra("stripe")

@@ -6,7 +6,11 @@ It needs the extra `testing`; nothing else imports it.
 
 import pkgutil
 
-import pytest
+from staffbooking_adapters.extras import check_extra
+
+check_extra("testing")
+
+import pytest  # noqa: E402 - a missing extra is named before
 
 __all__ = ["builders", "file_storage", "machine", "plugin"]
 

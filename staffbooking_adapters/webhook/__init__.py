@@ -6,4 +6,8 @@ sender       sends webhooks
 calendars    reads calendars
 """
 
+from staffbooking_adapters.extras import check_extra
+
 __all__ = ["calendars", "sender"]
+
+check_extra("worker")

@@ -85,6 +85,13 @@ class AccountsReadPort(Protocol):
         """A user by e-mail, compared by `normalize_email`."""
         ...
 
+    async def find_users(
+        self, user_ids: Collection[int], emails: Collection[str]
+    ) -> Sequence[User]:
+        """The users that exist among these ids and e-mails (compared by `normalize_email`), each
+        once, by id."""
+        ...
+
     async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
         """Up to `limit` users above `after_id`, after the first `offset` of them, by id."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -31,6 +31,12 @@ class NotificationsReadPort(Protocol):
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
         """The kinds that a user muted, of those that this version knows."""
+        ...
+
+    async def muted_kinds_of_all(
+        self, user_ids: Collection[int]
+    ) -> Mapping[int, frozenset[NotificationKind]]:
+        """The kinds that each of these users muted; users without any may be left out."""
         ...
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
@@ -65,9 +71,14 @@ class NotificationsWritePort(NotificationsReadPort, Protocol):
         of kinds that this version does not know too."""
         ...
 
-    async def finish_notification(self, notification_id: int, lease: Lease) -> None:
-        """Delete a notification that was sent or never will be; nothing happens where the lease was
-        lost."""
+    async def finish_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
+        """Delete notifications that were sent or never will be; those whose lease was lost are
+        left."""
+        ...
+
+    async def release_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
+        """Release notifications that were not tried: they can be claimed at once, in their place;
+        those whose lease was lost are left."""
         ...
 
     async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:

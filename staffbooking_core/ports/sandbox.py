@@ -100,8 +100,8 @@ class SandboxWritePort(SandboxReadPort, Protocol):
         """Set the clock offset; the caller holds the lock of `lock_clock`."""
         ...
 
-    async def add_sent_mail(self, mail: NewSentMail) -> None:
-        """Keep a mail, and delete the oldest beyond `MAX_SENT_MAILS`."""
+    async def add_sent_mails(self, mails: Sequence[NewSentMail]) -> None:
+        """Keep mails, and delete the oldest beyond `MAX_SENT_MAILS`."""
         ...
 
     async def delete_sent_mails(self) -> None:

@@ -6,6 +6,7 @@ all of that network (CONTRACT 8).
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TypeAlias
 
@@ -16,6 +17,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 _ADDRESS_WITH_PORT = re.compile(r"([0-9.]+)(?::[0-9]{1,5})?|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
 
 
+@lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
     """Parse an address, with a port or without; an IPv4-mapped IPv6 address becomes the IPv4
     address. None if it is not an address."""
@@ -29,6 +31,7 @@ def parse_address(text: str) -> Address | None:
     return mapped or parsed
 
 
+@lru_cache(maxsize=4096)
 def address_key(address: Address) -> str:
     """The key under which an address is counted: an IPv4 address or an IPv6 /64."""
     if isinstance(address, IPv6Address):

@@ -29,7 +29,12 @@ from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDeci
 from staffbooking_core.errors import NotFound
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_http.api.metrics import BacklogCache, ChannelMetrics, RequestMetrics
+from staffbooking_http.api.metrics import (
+    BacklogCache,
+    ChannelMetrics,
+    LoadMetrics,
+    RequestMetrics,
+)
 from staffbooking_http.api.readiness import ReadinessCheck
 from staffbooking_http.api.upload_limits import UploadLimiter
 
@@ -98,6 +103,8 @@ class AppContext:
     """Request counts and durations, for the metrics."""
     channel_metrics: ChannelMetrics = field(factory=ChannelMetrics)
     """Connection and message counts of the channel, for the metrics."""
+    load_metrics: LoadMetrics = field(factory=LoadMetrics)
+    """The number of requests refused because of an overload, for the metrics."""
     backlog_cache: BacklogCache = field(factory=BacklogCache)
     """The backlog of due work, for the metrics."""
     readiness_check: ReadinessCheck = field(factory=ReadinessCheck)

@@ -120,7 +120,10 @@ ERROR_CODES_BY_STATUS: dict[int, dict[str, str]] = {
         "processor_unavailable": "the payment processor is temporarily unavailable; try again",
         "internal": "an internal error; the log has the details under `request_id`",
     },
-    503: {"unavailable": "the service is temporarily unavailable: see Retry-After"},
+    503: {
+        "unavailable": "the service is temporarily unavailable: see Retry-After",
+        "overloaded": "more requests wait than can be served; nothing was done: see Retry-After",
+    },
 }
 """The meaning of each code, by the status of the responses that have it."""
 

@@ -87,6 +87,14 @@ def unavailable_reply(message: str) -> Reply:
     return Reply(503, error_body("unavailable", message), headers)
 
 
+def overloaded_reply() -> Reply:
+    """The response to a request that is not served, as too many others are: 503, with
+    Retry-After."""
+    headers = ((b"retry-after", b"%d" % _RETRY_AFTER_SECONDS),)
+    message = "The service has more requests than it can serve; try again later"
+    return Reply(503, error_body("overloaded", message), headers)
+
+
 def _headers_of(error: StaffbookingError) -> tuple[Header, ...]:
     match error:
         case Unauthenticated():

@@ -69,6 +69,15 @@ class ChannelMetrics:
         """Connections that were closed because they did not read."""
 
 
+class LoadMetrics:
+    """What this process refused, because it had more requests than it can serve."""
+
+    __slots__ = ("refused",)
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+
 _BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
 
 
@@ -106,6 +115,7 @@ class BacklogCache:
 def render_metrics(
     request_metrics: Iterable[RequestMetrics],
     channel_metrics: ChannelMetrics,
+    load_metrics: LoadMetrics,
     backlog: BacklogSnapshot | None,
     clock_skew: timedelta | None = None,
 ) -> bytes:
@@ -114,6 +124,7 @@ def render_metrics(
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_RequestCollector([tally for tally in request_metrics if tally.statuses]))
     registry.register(_ChannelCollector(channel_metrics))
+    registry.register(_LoadCollector(load_metrics))
     if backlog is not None:
         registry.register(_BacklogCollector(backlog.backlogs))
         registry.register(_WebhookCollector(backlog.webhooks))
@@ -161,6 +172,18 @@ class _ChannelCollector(Collector):
             f"{name}_slow",
             "Connections closed because the client did not read",
             traffic.slow_disconnects,
+        )
+
+
+class _LoadCollector(Collector):
+    def __init__(self, load_metrics: LoadMetrics) -> None:
+        self._load_metrics = load_metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "staffbooking_http_overloaded",
+            "Requests refused because more waited than could be served",
+            self._load_metrics.refused,
         )
 
 

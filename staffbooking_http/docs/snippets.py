@@ -61,6 +61,30 @@ class CallSnippets:
         return not self.operation["security"]
 
 
+def start_snippets(base_url: str) -> dict[str, str]:
+    """What the pieces of curl and Python of all calls begin with: their variables."""
+    return {
+        "curl": f"BASE={base_url}\nKEY=ps_…\n# With a session, from the answer of /auth/login:\n"
+        "SESSION=… CSRF=…",
+        "python": "# pip install 'staffbooking[client]'\nimport httpx\n"
+        "from staffbooking_http.client import Client\n\n"
+        f'base, key = "{base_url}", "ps_…"\n'
+        "client = Client(base, key)\n"
+        "# With a session, from the answer of /auth/login:\n"
+        'session, csrf = "…", "…"\n'
+        'path = "portrait.jpg"',
+    }
+
+
+def general_answers(document: JsonObject) -> dict[str, str]:
+    """What is said once of the errors of all calls, by their statuses."""
+    shared = document["components"]["responses"]
+    return {
+        "4XX": shared["Refusal"]["description"],
+        "5XX": shared["Failure"]["description"],
+    }
+
+
 def describe_calls(document: JsonObject) -> dict[str, list[CallSnippets]]:
     """The calls of a plain document by their tags."""
     calls: dict[str, list[CallSnippets]] = {tag["name"]: [] for tag in document["tags"]}

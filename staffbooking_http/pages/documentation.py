@@ -5,6 +5,7 @@ from litestar.response import Template
 
 from staffbooking_core.domain.accounts.users import csrf_token
 from staffbooking_http.api.access import find_session_token
+from staffbooking_http.docs.snippets import general_answers, start_snippets
 from staffbooking_http.pages.session import PageRequest, get_call, render
 
 
@@ -21,6 +22,8 @@ async def show_docs(request: PageRequest) -> Template:
         csrf=csrf,
         document=served.plain,
         calls=served.calls,
+        start=start_snippets(served.plain["servers"][0]["url"]),
+        general=general_answers(served.plain),
         tries=is_sandbox,
     )
 

@@ -130,7 +130,7 @@ def change_endpoint(
             f"/api/admin/{subject.list_name}/{parameter}/{act}",
             ADMIN_ACCESS,
             operation_id=_camel_case(change),
-            summary=f"{act.capitalize()}: {subject.resource_name.lower()}",
+            summary=change.__name__.replace("_", " ").capitalize(),
             description=description,
             body=body,
             check_target=check_target,

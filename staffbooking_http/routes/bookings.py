@@ -134,7 +134,7 @@ quote_by_session = endpoint(
     "/quotes",
     SessionAccess(),
     operation_id="quoteOwnBooking",
-    summary="Quote a booking",
+    summary="Quote a booking for yourself",
     description=_QUOTE_DESCRIPTION,
     changes_nothing=True,
     body=RequestQuote,

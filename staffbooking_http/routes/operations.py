@@ -63,6 +63,7 @@ async def read_metrics(call: Call) -> Reply:
     page = metrics.render_metrics(
         site.request_metrics,
         site.channel_metrics,
+        site.load_metrics,
         await site.backlog_cache.get(call.ports),
         call.ports.clock.skew(),
     )

@@ -8,16 +8,27 @@ Trailer fields are read and dropped.
 """
 
 import asyncio
+import math
 import re
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from attrs import define
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from staffbooking_http.api.endpoint import Header
 from staffbooking_http.api.errors import error_body
 from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol, is_valid_handshake
+from staffbooking_http.server.load_limiter import LoadLimiter
+from staffbooking_http.server.overload import Overload
 from staffbooking_http.server.peer_connections import PeerConnections
+from staffbooking_http.server.request_scan import HOST_PATTERN, VALID_HOST
 
 HEAD_TIMEOUT_SECONDS = 5.0
 """Seconds that the head of a request may take to arrive."""
@@ -30,11 +41,10 @@ MAX_CONNECTIONS = 4000
 REFUSAL_TIMEOUT_SECONDS = 2.0
 """Seconds that a client has to read why its input was refused."""
 
+Application: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+
 _END_OF_HEAD = b"\r\n\r\n"
-_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+)(?::[0-9]{0,5})?"
-_VALID_HOST = re.compile(_HOST.encode())
-"""A Host (RFC 9110, 7.2). A comma would be two Hosts that a proxy joined."""
-_ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({_HOST})(/.*|\?.*)?".encode())
+_ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
 
 
 class MalformedRequest(Exception):
@@ -42,9 +52,11 @@ class MalformedRequest(Exception):
 
 
 class EdgeConfig(uvicorn.Config):
-    """The configuration of a server, with the connections that its protocols share."""
+    """The configuration of a server, with the state that its protocols share."""
 
     peers: PeerConnections
+    overload: Overload | None = None
+    """None where nothing is refused."""
 
 
 class CountedWebSocketProtocol(BoundedWebSocketProtocol):
@@ -71,6 +83,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _head_has_begun = False
     _is_resuming = False
     """Whether a new parser is being told of a request that another one has parsed."""
+    _refused_at = -math.inf
+    """The time of the last early refusal."""
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
 
@@ -85,7 +99,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             self._respond_and_close(
-                503, error_body("unavailable", "Too many connections"), b"retry-after: 2\r\n"
+                503, error_body("overloaded", "Too many connections"), b"retry-after: 2\r\n"
             )
         else:
             self._start_input_timer(HEAD_TIMEOUT_SECONDS)
@@ -98,6 +112,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # Input --------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self._refuse_early(data):
+            return
         self._unset_keepalive_if_required()
         while data and not self._is_deaf and self.transport.get_protocol() is self:
             size = self._next_piece_size(data)
@@ -108,6 +124,34 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self.send_400_response("The head of the request is too large")
         if not self._is_deaf and self.transport.get_protocol() is self:
             self._watch_input()
+
+    def _refuse_early(self, data: bytes) -> bool:
+        """Refuse a whole request without a parse, if it is one too many."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if self.config.overload is None or not is_idle or self._head_has_begun or self._is_deaf:
+            return False
+        if not self._is_between_bodies or self._section_bytes:
+            return False
+        if (response := self.config.overload.refuse_early(data, self.client)) is None:
+            return False
+        self._cancel_input_timer()
+        self.transport.write(response)
+        self._refused_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._arm_keep_alive_timer()
+        return True
+
+    def _arm_keep_alive_timer(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection. A refusal does not move the timer, so it is looked at now."""
+        if self.loop.time() - self._refused_at < self.timeout_keep_alive:
+            self._arm_keep_alive_timer()
+        else:
+            super().timeout_keep_alive_handler()
 
     def _next_piece_size(self, data: bytes) -> int:
         """The number of bytes to parse at once: at most to the end of the head, so that the bytes
@@ -196,7 +240,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if name in (b"host", b"transfer-encoding", b"origin"):
                 positions.setdefault(name, []).append(position)
         hosts = positions.get(b"host", ())
-        if len(hosts) != 1 or not _VALID_HOST.fullmatch(self.headers[hosts[0]][1].strip(b" \t")):
+        if len(hosts) != 1 or not VALID_HOST.fullmatch(self.headers[hosts[0]][1].strip(b" \t")):
             raise MalformedRequest("A request has exactly one valid Host")
         self._normalize_target(hosts[0])
         self._join_equal_origins(positions.get(b"origin", ()))
@@ -233,6 +277,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             and (self.parser.get_method(), self.parser.get_http_version()) == (b"GET", "1.1")
             and is_valid_handshake(self.url, self.headers)
         )
+
+    # Overload -------------------------------------------------------------------------------
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Application) -> None:
+        """Start a request when the limiter lets it."""
+        overload, scope = self.config.overload, cycle.scope
+        if (
+            overload is None
+            or (limiter := overload.limiter_of(scope["method"], scope["path"])) is None
+        ):
+            self.start_task(cycle, app)
+        else:
+            limiter.submit(_LimitedRequest(self, cycle, app, limiter, overload))
+
+    def start_task(self, cycle: RequestResponseCycle, app: Application) -> None:
+        """Start a request at once."""
+        super()._start_asgi_task(cycle, app)
 
     # Time limits and refusals ---------------------------------------------------------------
 
@@ -285,3 +346,41 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._input_timer = self.loop.call_later(REFUSAL_TIMEOUT_SECONDS, self.transport.close)
+
+
+@define(eq=False)
+class _LimitedRequest:
+    """A request that counts while it runs, except while its client sends the body."""
+
+    _protocol: BoundedHttpProtocol
+    _cycle: RequestResponseCycle
+    _app: Application
+    _limiter: LoadLimiter
+    _overload: Overload
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self._cycle.disconnected
+
+    def start(self) -> None:
+        self._protocol.start_task(self._cycle, self._run)
+
+    def refuse(self) -> None:
+        self._overload.count_refusal()
+        self._protocol.start_task(self._cycle, self._overload.refusals)
+
+    async def _run(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self._app(scope, self._receive, send)
+        finally:
+            self._limiter.finish(self)
+
+    async def _receive(self) -> Any:
+        if not self._cycle.more_body or self._cycle.message_event.is_set():
+            return await self._cycle.receive()
+        is_counted = self._limiter.pause(self)
+        try:
+            return await self._cycle.receive()
+        finally:
+            if is_counted:
+                self._limiter.resume(self)

@@ -6,7 +6,7 @@ from staffbooking_http.api.endpoint import Receive, Reply, Scope, Send
 from staffbooking_http.api.errors import to_reply
 from staffbooking_http.api.mounting import base_path, strip_mount_path
 from staffbooking_http.api.pipeline import send_reply
-from staffbooking_http.app import API_CONTENT_SECURITY_POLICY, security_headers
+from staffbooking_http.api.security_headers import API_CONTENT_SECURITY_POLICY, security_headers
 from staffbooking_http.channel.handshake import send_handshake_reply
 from staffbooking_http.routes.operations import OK_BODY
 

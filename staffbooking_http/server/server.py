@@ -22,6 +22,7 @@ from staffbooking_http.server.http_protocol import (
     EdgeConfig,
 )
 from staffbooking_http.server.maintenance import MaintenanceApp
+from staffbooking_http.server.overload import Overload
 from staffbooking_http.server.peer_connections import PeerConnections
 
 _SHUTDOWN_TIMEOUT_SECONDS = 15
@@ -149,6 +150,8 @@ def _uvicorn_config(
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_SECONDS,
     )
     config.peers = PeerConnections(settings.connections_per_address, settings.trusted_proxies)
+    if isinstance(application, StaffbookingApp):
+        config.overload = Overload(application)
     return config
 
 

@@ -147,6 +147,9 @@ def test_the_schema_needs_the_databases_extra(url: str, call: str) -> None:
         ("http", "litestar", "from staffbooking_http import create_app"),
         ("http", "multipart", "from staffbooking_http.main import create_app; create_app()"),
         ("client", "httpx", "from staffbooking_http.client import Client"),
+        ("testing", "pytest", "import staffbooking_adapters.testing"),
+        ("stripe", "httpx", "import staffbooking_adapters.stripe.processor"),
+        ("worker", "aiodns", "import staffbooking_adapters.webhook.sender"),
         (
             "images",
             "PIL",

@@ -197,10 +197,10 @@ FAULTS: dict[str, tuple[Any, str, Any, Any, str]] = {
     ),
     "a notice that comes again": (
         NotificationsWriter,
-        "finish_notification",
+        "finish_notifications",
         nothing,
         NotificationsContract,
-        "test_a_finished_notification_is_deleted",
+        "test_finished_notifications_are_deleted",
     ),
 }
 

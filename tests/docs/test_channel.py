@@ -111,7 +111,9 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 def test_the_figures_for_operators_are_those_of_metrics() -> None:
     """The table of metrics lists exactly the channel metrics of `/metrics`, in order."""
-    page = metrics.render_metrics([], metrics.ChannelMetrics(), None).decode()
+    page = metrics.render_metrics(
+        [], metrics.ChannelMetrics(), metrics.LoadMetrics(), None
+    ).decode()
     scraped = re.findall(r"^(staffbooking_channel\w+?)(?<!_created) ", page, re.MULTILINE)
     assert names("| At `/metrics`, of each process | |") == [*dict.fromkeys(scraped)]
 

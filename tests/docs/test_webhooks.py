@@ -130,7 +130,7 @@ def test_the_figures_for_operators_are_those_of_metrics():
     work = metrics.BacklogSnapshot([], WebhookStats(0, 0, 0, 0, 0, 0.0))
     scraped = re.findall(
         r"^(staffbooking_webhook\w+)",
-        metrics.render_metrics([], metrics.ChannelMetrics(), work).decode(),
+        metrics.render_metrics([], metrics.ChannelMetrics(), metrics.LoadMetrics(), work).decode(),
         re.M,
     )
     assert rows("| At `/metrics` | |") == [*dict.fromkeys(scraped)]

@@ -15,13 +15,10 @@ import argparse
 import csv
 import logging
 import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,11 +27,12 @@ from tests.simulation.history import run_history
 from tests.simulation.plan import make_plan
 from tests.simulation.regressions import Regression, save_regression
 from tests.simulation.shrink import shrink
+from tests.support.provenance import provenance
 
 STORES = ("memory", "sqlite")
 SEEDS_PER_CALL = 10
 BAR_WIDTH = 30
-COLUMNS = ("store", "first", "last", "result", "commit", "machine", "seconds", "ended")
+COLUMNS = ("store", "first", "last", "result", "seconds", "commit", "machine", "date")
 
 
 def main() -> int:
@@ -132,22 +130,13 @@ def _next_seed(path: Path, store: str) -> int:
 
 def _append_row(path: Path, *values: object) -> None:
     is_new = not path.exists()
-    row = (*values[:4], _commit(), _machine(), *values[4:], f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
+    made = provenance()
+    row = (*values, made["commit"], made["machine"], made["date"])
     with path.open("a", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         if is_new:
             writer.writerow(COLUMNS)
         writer.writerow(row)
-
-
-def _commit() -> str:
-    asked = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def _machine() -> str:
-    version = platform.python_version()
-    return f"{os.cpu_count()} cores {platform.machine()}, Python {version}"
 
 
 def _show_progress(done: int, first: int, last: int) -> None:

@@ -22,7 +22,8 @@ from staffbooking_core.usecases.payments import payouts, refunds
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster
 from tests.simulation.plan import Action
-from tests.simulation.processes import Answer
+from tests.simulation.processes import Answer, ConnectionLost
+from tests.simulation.promises import MAX_ACTIVE_KEYS
 from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
 
 PROCESSOR_CALLS = (
@@ -61,6 +62,9 @@ REFUSALS = (RuleBroken, ProcessorError, ProcessorUnavailable)
 """What operators and the processor's dashboard may be told."""
 
 MAX_BOOKINGS = 6
+MAX_INQUIRIES = 5
+KEPT_REFUSALS = (400, 404, 409, 422)
+"""The statuses of refusals that are final: every repeated call gets the same one."""
 SKEWS = (-20, -3, 3, 20, 600)
 """Seconds by which clocks are ahead; with the last one a process may write nothing."""
 
@@ -75,6 +79,8 @@ class Actors:
     enterprise: Client
     admin: Client
     chats: Sequence[ChatClient]
+    tab: ChatClient
+    """A second browser of the first customer, which signs out."""
     webhooks: WebhookEndpoints
     booking_ids: list[int] = field(factory=list)
     """Bookings whose making was acknowledged."""
@@ -115,17 +121,54 @@ class Actors:
             "cancellation_insurance": first % 3 == 0,
         }
 
-    async def _make_booking(self, client: Client, path: str, wanted: Mapping[str, Any]) -> None:
+    async def _make_booking(
+        self, client: Client, path: str, wanted: Mapping[str, Any]
+    ) -> int | None:
         if len(self.booking_ids) >= MAX_BOOKINGS:
-            return
+            return None
         key = client.next_key()
         self.booking_keys.add(key)
         answer = await client.call("POST", path, wanted, key)
-        if answer is not None and answer.status == 201:
-            number = answer.body["booking"]["id"]
-            if number in self.booking_ids:
-                self.cluster.world.accuse(f"booking {number} was made by two keys")
-            self.booking_ids.append(number)
+        if answer is None or answer.status != 201:
+            if answer is not None and answer.status in KEPT_REFUSALS:
+                self.booking_keys.remove(key)
+            return None
+        number: int = answer.body["booking"]["id"]
+        if number in self.booking_ids:
+            self.cluster.world.accuse(f"booking {number} was made by two keys")
+        self.booking_ids.append(number)
+        return number
+
+    async def let_down(self, first: int, second: int) -> None:
+        """A staff member cancels, and the customer asks twice for the priority rebooking."""
+        if (booking := await self._pick(first)) is None:
+            return
+        await self._move_as_staff(first, "cancel", {"reason": "ill"})
+        client = next(one for one in self.customers if one.user_id == booking.customer_id)
+        wanted = [
+            {**await self._wanted(first + number, second), "rebooking_of": booking.code}
+            for number in range(2)
+        ]
+        made = await asyncio.gather(
+            *(self._make_booking(client, "/bookings", each) for each in wanted)
+        )
+        if None not in made:
+            self.cluster.world.accuse(f"the credit of booking {booking.id} was used twice")
+
+    async def act_on_time(self, first: int, second: int) -> None:
+        """Act at the very moment of a deadline."""
+        if (booking := await self._pick(first)) is None:
+            return
+        match booking.status:
+            case BookingStatus.PENDING:
+                await self._jump_to(booking.starts_at)
+                await self.accept(first, second)
+            case BookingStatus.ACCEPTED:
+                await self._jump_to(booking.starts_at)
+                await self.pay(first, 0)
+            case BookingStatus.PAID:
+                await self._jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
+                await self._move_as_customer(first, "cancel", {"reason": "rain"})
 
     async def accept(self, first: int, _: int) -> None:
         await self._move_as_staff(first, "accept")
@@ -188,9 +231,16 @@ class Actors:
     async def _move(
         self, client: Client, number: int, move: str, body: Any, *, records: bool = True
     ) -> Answer | None:
-        answer = await client.call("POST", f"/bookings/{number}/{move}", body)
-        if records and answer is not None and answer.status < 300:
-            self.acknowledged.append((number, answer.body["booking"]))
+        """Some callers change only the version that they were last shown (If-Match)."""
+        known = [record["version"] for at, record in self.acknowledged if at == number]
+        version = self.cluster.world.pick("has read", (None, None, *known[-1:]))
+        answer = await client.call("POST", f"/bookings/{number}/{move}", body, version=version)
+        if records and answer is not None and "booking" in answer.body:
+            record = answer.body["booking"]
+            self.acknowledged.append((number, record))
+            if version is not None and record["version"] > version + 1:
+                text = f"booking {number}: a change of version {version} made {record['version']}"
+                self.cluster.world.accuse(text)
         return answer
 
     async def _pick(self, number: int) -> Any:
@@ -235,9 +285,43 @@ class Actors:
         listed = await owner.call("GET", "/api/keys")
         if listed is None or listed.status != 200 or not listed.body["keys"]:
             return
-        answer = await owner.call("DELETE", f"/api/keys/{listed.body['keys'][0]['id']}")
+        answer = await owner.call("DELETE", f"/api/keys/{listed.body['keys'][-1]['id']}")
         if answer is not None and answer.status < 300:
             self.enterprise.credentials_end = self.cluster.world.loop.time()
+
+    async def close_tab(self, _: int, __: int) -> None:
+        client = self.tab.client
+        if client.credentials_end is None:
+            answer = await client.call("POST", "/auth/logout")
+            if answer is not None and answer.status < 300:
+                client.credentials_end = self.cluster.world.loop.time()
+
+    async def make_keys(self, _: int, __: int) -> None:
+        """The subscriber makes as many keys as an account may have, in one moment (I9)."""
+        owner = self.customers[0]
+        body = {"name": "crm", "permissions": ["read"]}
+        await asyncio.gather(
+            *(owner.call("POST", "/api/keys", body) for _ in range(MAX_ACTIVE_KEYS))
+        )
+        async with self.cluster.shared.store.read_view() as view:
+            keys = await view.accounts.api_keys_of(owner.user_id)
+        active = sum(key.is_active(self.cluster.shared.clock.wall()) for key in keys)
+        if active > MAX_ACTIVE_KEYS:
+            self.cluster.world.accuse(f"an account has {active} active keys")
+
+    async def flood(self, first: int, second: int) -> None:
+        """A stranger sends more inquiries than an address may (I9)."""
+        world, began = self.cluster.world, self.cluster.shared.clock.wall()
+        address = f"198.51.{first % 256}.{second % 256}"
+        body = {"name": "Eve", "email": "eve@example.org", "message": "Hello!"}
+        admitted = 0
+        for server in [*self.cluster.servers()] * MAX_INQUIRIES:
+            with suppress(ConnectionLost):
+                answer = await server.request("POST", "/contact", [], body, address)
+                admitted += answer.status == 201
+        is_one_window = self.cluster.shared.clock.wall() - began < HOUR / 2
+        if admitted > MAX_INQUIRIES and is_one_window:
+            world.accuse(f"{admitted} inquiries of one address were admitted")
 
     # The processor, banks, receivers --------------------------------------------------------
 
@@ -341,6 +425,7 @@ class Actors:
         wanted = now + by
         if booking is not None:
             times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
+            times.append(booking.ends_at + 72 * HOUR)
             wanted = min([time for time in times if time and time > now], default=wanted)
         await self._jump_to(wanted)
 
@@ -385,8 +470,8 @@ class Actors:
         self._process(first).cut_off_until = until
 
     async def skew(self, first: int, second: int) -> None:
-        by = timedelta(seconds=SKEWS[second % len(SKEWS)])
-        self.cluster.skew(self._process(first), by)
+        skews = SKEWS if self.cluster.storage.has_own_clock else SKEWS[:-1]
+        self.cluster.skew(self._process(first), timedelta(seconds=skews[second % len(skews)]))
         self.webhooks.is_clock_steady = self.cluster.storage.has_own_clock
 
     async def lose_power(self, *_: int) -> None:

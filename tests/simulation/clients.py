@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -12,6 +12,7 @@ from attrs import define, field
 from staffbooking_adapters.testing.builders import add_session
 from staffbooking_core.domain.accounts.users import csrf_token
 from tests.simulation.cluster import Cluster
+from tests.simulation.plan import Fault
 from tests.simulation.processes import Answer, ConnectionLost, Headers, Server, Socket
 
 MAX_TRIES = 12
@@ -47,27 +48,49 @@ class Client:
         return f"{self.name}-{next(self._numbers)}"
 
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, key: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        version: int | None = None,
     ) -> Answer | None:
-        """Call until there is an answer, with the same Idempotency-Key; None where none came."""
-        world = self.cluster.world
+        """Call until there is an answer, with the same Idempotency-Key; None where none came. With
+        a version, it is the only one that may be changed."""
         headers = [*self.headers()]
+        if version is not None:
+            headers.append((b"if-match", b'"%d"' % version))
         if method == "POST":
             headers.append((b"idempotency-key", (key or self.next_key()).encode()))
         for _ in range(MAX_TRIES):
-            began = world.loop.time()
-            if (server := self._pick_server()) is not None:
-                try:
-                    answer = await server.request(method, path, headers, body)
-                except ConnectionLost as error:
-                    world.record(f"{self.name} {method} {path}: {error}")
-                else:
-                    world.tell(f"{self.name} {method} {path}: {answer.status}")
-                    self._judge(method, path, answer, began)
-                    if answer.status not in RETRIED_STATUSES and not _is_in_progress(answer):
-                        return answer
+            for answer in await self._send(method, path, headers, body):
+                if answer.status not in RETRIED_STATUSES and not _is_in_progress(answer):
+                    return answer
             await asyncio.sleep(RETRY_SECONDS)
         return None
+
+    async def _send(
+        self, method: str, path: str, headers: Headers, body: Mapping[str, Any] | None
+    ) -> Sequence[Answer]:
+        """The answers to a request, which may arrive twice, at the same or at another server."""
+        world, began = self.cluster.world, self.cluster.world.loop.time()
+        fault, _ = world.decide(f"{self.name} {method} {path}", (Fault.REPEAT,))
+        servers = [self._pick_server() for _ in range(1 if fault is None else 2)]
+        sent = [server.request(method, path, headers, body) for server in servers if server]
+        answers = []
+        for found in await asyncio.gather(*sent, return_exceptions=True):
+            if isinstance(found, ConnectionLost):
+                world.record(f"{self.name} {method} {path}: {found}")
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                world.tell(f"{self.name} {method} {path}: {found.status}")
+                self._judge(method, path, found, began)
+                answers.append(found)
+        bodies = [answer.body for answer in answers if answer.status < 300]
+        if method == "POST" and any(each != bodies[0] for each in bodies):
+            world.accuse(f"{self.name} {method} {path}: one key has two answers")
+        return answers
 
     def headers(self) -> Headers:
         if self.api_key:
@@ -103,6 +126,8 @@ class ChatClient:
 
     client: Client
     conversation_id: int
+    opened_at: float | None = None
+    """The loop's time at which the present connection was opened; None without one."""
     received: list[int] = field(factory=list)
     """The ids of the messages in the order in which they came, over all connections."""
     contents: list[str] = field(factory=list)
@@ -116,8 +141,9 @@ class ChatClient:
             if (server := self.client._pick_server()) is not None:
                 after = max(self.received, default=0)
                 self._socket = server.connect(self.client.headers(), f"after={after}")
+                self.opened_at = world.loop.time()
                 await self._read(self._socket)
-                self._socket = None
+                self._socket = self.opened_at = None
             await asyncio.sleep(world.pick("reconnects", (0.1, 0.5, 2.0)))
 
     async def _read(self, socket: Socket) -> None:

@@ -98,8 +98,6 @@ class Scenes:
     """One for each pair of a customer and a companion."""
     book: MemoryFakeDocumentStore
     webhooks: WebhookEndpoints
-    unpublished: frozenset[int]
-    """Bookings that were put into the store without their events."""
 
     @property
     def scene(self) -> SimulatedScenario:

@@ -66,7 +66,10 @@ class WorldClock:
 
     async def business(self) -> datetime:
         async with self.store.read_view() as view:
-            return self.wall() + await view.sandbox.clock_offset()
+            return self.business_at(await view.sandbox.clock_offset())
+
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.wall() + clock_offset
 
     def skew(self) -> timedelta | None:
         if self.process is None or not isinstance(self.store, MemoryStore):

@@ -29,6 +29,7 @@ from staffbooking_adapters.testing.builders import (
 )
 from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import Ports
 from staffbooking_http.channel import catch_up, hub
 from staffbooking_worker import webhook_dispatcher
@@ -40,6 +41,7 @@ from tests.simulation.cluster import Cluster, make_cluster
 from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario
 from tests.simulation.history_end import finish_bookings, mend_processor
 from tests.simulation.plan import Plan
+from tests.simulation.promises import find_untold
 from tests.simulation.stores import SharedStore, open_shared_store
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
 from tests.simulation.world import SimulatedLoop, Stuck, World
@@ -48,6 +50,8 @@ from tests.support.memory_deployment import actor_of
 CHECK_INTERVAL_SECONDS = 0.5
 PATIENCE_SECONDS = 60.0
 """Virtual seconds after the last action in which all clients get their answers."""
+HOURLY_RATES = (5_030, 4_997)
+"""Cents whose fee or half is not whole."""
 CALM_SECONDS = 6.0
 """Virtual seconds without faults in which all connected clients catch up."""
 LIVENESS_WAITS = (6 * MINUTE, 15 * MINUTE, 38 * MINUTE, *(10 * [SECOND]))
@@ -136,15 +140,19 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
     try:
         cluster.start()
         background.append(asyncio.ensure_future(cluster.watch()))
-        background += [asyncio.ensure_future(chat.listen()) for chat in actors.chats]
+        listeners = (*actors.chats, actors.tab)
+        background += [asyncio.ensure_future(chat.listen()) for chat in listeners]
         await asyncio.sleep(1)
         await _act(plan, world, actors, InvariantChecks(scenes))
         await _do_due_work(actors, scenes)
         await _judge_messages(actors)
+        _judge_tab(actors)
         await _end(cluster, background)
         for fault in await finish_bookings(scenes, verdict, actors.manually_moved):
             world.accuse(fault)
         await _judge_bookings(actors)
+        for text in await find_untold(cluster.shared, await _stored_bookings(actors)):
+            world.accuse(text)
     except Exception:
         world.accuse(traceback.format_exc())
     finally:
@@ -165,7 +173,9 @@ async def _end(cluster: Cluster, background: list[asyncio.Future[None]]) -> None
 async def _add_people(cluster: Cluster) -> tuple[Actors, Scenes]:
     shared, store = cluster.shared, cluster.shared.store
     people = [await add_subscriber(store), await add_user(store), await add_user(store)]
-    companions = [await add_companion(store, payout_account=None) for _ in range(2)]
+    companions = [
+        await add_companion(store, payout_account=None, hourly_rate=rate) for rate in HOURLY_RATES
+    ]
     boss = await add_user(store, role=Role.ADMIN)
     customers = [
         await _sign_in(cluster, f"customer {number + 1}", person.id, person.email)
@@ -191,9 +201,9 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, Scenes]:
         for companion in companions
         for person in people
     )
-    unpublished = frozenset(one.booking.id for one in await scenes[0].audited_bookings())
-    known = Scenes(scenes, cluster.book, webhooks, unpublished)
-    return Actors(cluster, customers, staff, enterprise, admin, chats, webhooks), known
+    known = Scenes(scenes, cluster.book, webhooks)
+    tab = ChatClient(await _sign_in(cluster, "tab", people[0].id), conversation.id)
+    return Actors(cluster, customers, staff, enterprise, admin, chats, tab, webhooks), known
 
 
 async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -> Client:
@@ -282,12 +292,22 @@ async def _judge_messages(actors: Actors) -> None:
             world.accuse(f"{each.client.name} never got the messages {missed}")
 
 
+def _judge_tab(actors: Actors) -> None:
+    """I8: no connection outlives its session."""
+    opened_at, ended = actors.tab.opened_at, actors.tab.client.credentials_end
+    if ended is not None and opened_at is not None and opened_at < ended:
+        actors.cluster.world.accuse("a connection outlives its session")
+
+
+async def _stored_bookings(actors: Actors) -> list[Booking]:
+    async with actors.cluster.shared.store.read_view() as view:
+        return [one.booking for one in await view.ledger.audited_bookings(0, 10_000)]
+
+
 async def _judge_bookings(actors: Actors) -> None:
     """Acknowledged bookings and changes are there; no key made two bookings."""
     world = actors.cluster.world
-    async with actors.cluster.shared.store.read_view() as view:
-        everything = await view.ledger.audited_bookings(0, 10_000)
-    bookings = {one.booking.id: one.booking for one in everything}
+    bookings = {booking.id: booking for booking in await _stored_bookings(actors)}
     made = len(bookings) - actors.made_before
     if made > len(actors.booking_keys):
         world.accuse(f"{len(actors.booking_keys)} keys made {made} bookings")

@@ -72,6 +72,11 @@ _WEIGHTS = {
     "change_receiver": 2,
     "revoke_session": 1,
     "revoke_key": 1,
+    "close_tab": 1,
+    "make_keys": 1,
+    "flood": 1,
+    "let_down": 2,
+    "act_on_time": 5,
     "jump_business": 7,
     "pass_time": 4,
     "crash": 4,
@@ -106,6 +111,9 @@ class Plan:
     actions: tuple[Action, ...]
     rates: Mapping[Fault, float]
     """The probability of each fault at a port call that may have it."""
+    is_clock_coarse: bool = False
+    """Whether clocks tick once a second only, so that people act at the very moment of a deadline,
+    and much has the same time."""
     muted: frozenset[str] = field(factory=frozenset)
     """The names of decisions that bring no fault, whatever the seed says."""
     is_shuffled: bool = True
@@ -137,4 +145,4 @@ def make_plan(seed: int) -> Plan:
     rates = {
         fault: most * chance.random() for fault, most in _MAX_RATES.items() if chance.random() < 0.5
     }
-    return Plan(seed, tuple(actions), rates)
+    return Plan(seed, tuple(actions), rates, is_clock_coarse=chance.random() < 0.4)

@@ -167,12 +167,20 @@ class Server(Process):
         await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
         self.is_ready = False
 
-    async def request(self, method: str, path: str, headers: Headers, body: Any = None) -> Answer:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        headers: Headers,
+        body: Any = None,
+        address: str = "203.0.113.9",
+    ) -> Answer:
         """Send a request. Raises ConnectionLost."""
         content = b"" if body is None else json.dumps(body).encode()
         if body is not None:
             headers = [*headers, (b"content-type", b"application/json")]
         scope = self._scope("http", path, [*headers, (b"content-length", b"%d" % len(content))])
+        scope["client"] = (address, 50_000)
         answered: asyncio.Future[Answer] = self.world.loop.create_future()
         exchange = _Exchange(content, answered)
         task = self.spawn(self.app({**scope, "method": method}, exchange.receive, exchange.send))

@@ -5,6 +5,7 @@ or failed for good at its end.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, pairwise
 from typing import Any
@@ -26,6 +27,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
+from staffbooking_core.webhook_receiver import WebhookReceiver
 from tests.support.webhook_deployment import RETRY_DELAYS
 
 RECEIVER_BEHAVIOURS: Mapping[str, Sequence[int | DeliveryFailure]] = {
@@ -119,7 +121,7 @@ async def _find_faults(hooks: WebhookEndpoints, bookings: Sequence[int]) -> Any:
         due = [event.envelope["id"] for event in events if event.is_for_endpoint(owner, endpoint)]
         if sorted(delivery.event_id for delivery, _ in rows) != sorted(due):
             yield f"endpoint {endpoint.id} has not one delivery of each of its events"
-        for fault in _order_faults(hooks.sender, endpoint) if endpoint.ordered else ():
+        for fault in _reception_faults(hooks, endpoint):
             yield fault
         for delivery, attempts in rows:
             for fault in _delivery_faults(delivery, attempts):
@@ -149,6 +151,28 @@ def _position_faults(events: Sequence[StoredEvent]) -> Iterator[str]:
             yield f"booking {one.booking_id}: its events don't stand in their order"
 
 
+def _reception_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Iterator[str]:
+    yield from _receiver_faults(hooks, endpoint)
+    if endpoint.ordered:
+        yield from _order_faults(hooks.sender, endpoint)
+
+
+def _receiver_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Iterator[str]:
+    """A receiver that uses ours processes each event once, however often it is sent."""
+    receiver = WebhookReceiver(deliveries.unseal_secrets(hooks.ports, endpoint))
+    processed: Counter[str] = Counter()
+    for sent in hooks.sender.sent:
+        if sent.url == endpoint.url:
+            at = int(sent.headers["webhook-timestamp"])
+            received = receiver.receive(sent.headers, sent.body, at)
+            if not received.is_duplicate:
+                processed[received.envelope["id"]] += 1
+                receiver.mark_processed(received)
+    for event_id, times in processed.items():
+        if times > 1:
+            yield f"the receiver of endpoint {endpoint.id} processed {event_id} {times} times"
+
+
 def _order_faults(sender: MemorySender, endpoint: WebhookEndpoint) -> Iterator[str]:
     """Of each booking, no event is sent before the attempts of an earlier one are over."""
     latest: dict[str, int] = {}
@@ -169,6 +193,8 @@ def _delivery_faults(delivery: Delivery, attempts: Sequence[DeliveryAttempt]) ->
     numbers = [attempt.number for attempt in attempts]
     if numbers != [*range(1, delivery.attempts + 1)] or len(numbers) > len(RETRY_DELAYS) + 1:
         yield f"attempts {numbers}"
+    if delivery.status is DeliveryStatus.FAILED and len(numbers) <= len(RETRY_DELAYS):
+        yield f"has failed after {len(numbers)} attempts"
     succeeded = [attempt for attempt in attempts if attempt.error is None]
     if succeeded != ([attempts[-1]] if delivery.status is DeliveryStatus.SUCCEEDED else []):
         yield f"is {delivery.status}, with {len(succeeded)} successes"

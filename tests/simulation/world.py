@@ -127,7 +127,8 @@ class World:
     # Time -----------------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        return NOW + self._jumped + timedelta(seconds=self.loop.time())
+        now = NOW + self._jumped + timedelta(seconds=self.loop.time())
+        return now.replace(microsecond=0) if self.plan.is_clock_coarse else now
 
     def advance(self, by: timedelta) -> None:
         """Let time pass in which nothing happens: the machines were switched off."""

@@ -40,6 +40,14 @@ class AccountsReader:
     async def user_by_email(self, email: str) -> User | None:
         return find_by_email(self.tx, email)
 
+    async def find_users(
+        self, user_ids: Collection[int], emails: Collection[str]
+    ) -> Sequence[User]:
+        users = self.tx.state.users
+        by_email = (find_by_email(self.tx, each) for each in emails)
+        numbers = {*user_ids, *(user.id for user in by_email if user is not None)}
+        return [users[number] for number in sorted(numbers) if number in users]
+
     async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
         users = self.tx.state.users
         found = [users[number] for number in sorted(users) if number > after_id]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from attrs import asdict, evolve, frozen
@@ -27,6 +27,11 @@ class NotificationsReader:
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
         return self.tx.state.muted_kinds.get(user_id) or frozenset()
+
+    async def muted_kinds_of_all(
+        self, user_ids: Collection[int]
+    ) -> Mapping[int, frozenset[NotificationKind]]:
+        return {number: await self.muted_kinds_of(number) for number in user_ids}
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
         inquiries = self.tx.state.inquiries
@@ -74,9 +79,15 @@ class NotificationsWriter(NotificationsReader):
             for number, row in found
         ]
 
-    async def finish_notification(self, notification_id: int, lease: Lease) -> None:
-        if self._find_leased(notification_id, lease) is not None:
-            self.tx.state.notices.discard(notification_id)
+    async def finish_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
+        for number in notification_ids:
+            if self._find_leased(number, lease) is not None:
+                self.tx.state.notices.discard(number)
+
+    async def release_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
+        for number in notification_ids:
+            if (row := self._find_leased(number, lease)) is not None:
+                self.tx.state.notices[number] = evolve(row, lease=None)
 
     async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:
         if (row := self._find_leased(notification_id, lease)) is not None:

@@ -60,12 +60,13 @@ class SandboxWriter(SandboxReader):
     async def set_clock_offset(self, offset: timedelta) -> None:
         self.tx.state.clock_offset = offset
 
-    async def add_sent_mail(self, mail: NewSentMail) -> None:
-        mails = self.tx.state.sent_mails
-        number = next(self.tx.shared.mail_ids)
-        mails[number] = SentMail(**asdict(mail, recurse=False), id=number)
-        for old in [each for each in mails if each <= number - MAX_SENT_MAILS]:
-            mails.discard(old)
+    async def add_sent_mails(self, mails: Sequence[NewSentMail]) -> None:
+        kept = self.tx.state.sent_mails
+        for mail in mails:
+            number = next(self.tx.shared.mail_ids)
+            kept[number] = SentMail(**asdict(mail, recurse=False), id=number)
+        for old in sorted(kept)[:-MAX_SENT_MAILS]:
+            kept.discard(old)
 
     async def delete_sent_mails(self) -> None:
         for number in list(self.tx.state.sent_mails):

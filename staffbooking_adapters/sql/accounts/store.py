@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 
 from attrs import asdict, evolve, frozen
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from staffbooking_adapters.sql.accounts import people
 from staffbooking_adapters.sql.accounts.api_key_usage import UnwrittenUsage, read_key_calls
@@ -55,6 +55,11 @@ GET_USER = Statement(_SELECT_USER_BY_ID)
 LOCK_USER = Statement(_SELECT_USER_BY_ID.with_for_update(key_share=True))
 FIND_USER_BY_EMAIL = Statement(
     select(*USER_COLUMNS).where(users.c.email_folded == bindparam("folded"))
+)
+FIND_USERS = Statement(
+    select(*USER_COLUMNS)
+    .where(or_(in_array(users.c.id, "user_ids"), in_array(users.c.email_folded, "emails")))
+    .order_by(users.c.id)
 )
 _WRITABLE_USER_COLUMNS = [column for column in users.c if column is not users.c.id]
 _USER_VALUES = {
@@ -186,6 +191,13 @@ class AccountsReader:
         return to_user.map_optional(
             await self.connection.fetch_one(FIND_USER_BY_EMAIL, folded=normalize_email(email))
         )
+
+    async def find_users(
+        self, user_ids: Collection[int], emails: Collection[str]
+    ) -> Sequence[User]:
+        folded = [normalize_email(each) for each in emails]
+        rows = await self.connection.fetch_all(FIND_USERS, user_ids=list(user_ids), emails=folded)
+        return [to_user(row) for row in rows]
 
     async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
         rows = await self.connection.fetch_all(

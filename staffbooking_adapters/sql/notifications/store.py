@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from operator import itemgetter
@@ -21,7 +22,7 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
+from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.leases import (
     MAX_CLAIM_SIZE,
     NOW_PARAM,
@@ -72,17 +73,23 @@ def insert_notifications(condition: ColumnElement[bool]) -> Insert:
 
 ADD_NOTIFICATIONS = Statement(insert_notifications(true()))
 
-_IS_LEASED_NOTIFICATION = (notices.c.id == bindparam("notice_id"), is_held_by_caller(notices))
-DELETE_NOTIFICATION = Statement(delete(notices).where(*_IS_LEASED_NOTIFICATION))
+_ARE_LEASED_NOTIFICATIONS = (in_array(notices.c.id, "notice_ids"), is_held_by_caller(notices))
+DELETE_NOTIFICATIONS = Statement(delete(notices).where(*_ARE_LEASED_NOTIFICATIONS))
+RELEASE_NOTIFICATIONS = Statement(
+    update(notices).values(RELEASED_LEASE_VALUES).where(*_ARE_LEASED_NOTIFICATIONS)
+)
 DEFER_NOTIFICATION = Statement(
     update(notices)
     .values(due_at=_AT_PARAM, attempts=notices.c.attempts + 1, **RELEASED_LEASE_VALUES)
-    .where(*_IS_LEASED_NOTIFICATION)
+    .where(notices.c.id == bindparam("notice_id"), is_held_by_caller(notices))
 )
 
 _KINDS = frozenset(NotificationKind)
 _USER_ID, _KIND = bindparam("user_id", type_=BigInt), bindparam("kind", type_=mutes.c.kind.type)
 MUTES_OF = Statement(select(mutes.c.kind).where(mutes.c.user_id == _USER_ID))
+MUTES_OF_ALL = Statement(
+    select(mutes.c.user_id, mutes.c.kind).where(in_array(mutes.c.user_id, "user_ids"))
+)
 ADD_MUTE = Statement(upsert(mutes).values(user_id=_USER_ID, kind=_KIND).on_conflict_do_nothing())
 DELETE_MUTE = Statement(delete(mutes).where(mutes.c.user_id == _USER_ID, mutes.c.kind == _KIND))
 
@@ -134,6 +141,11 @@ def notification_params(notifications: Sequence[Notification]) -> dict[str, list
     }
 
 
+def _known_kinds(stored: Iterable[str]) -> frozenset[NotificationKind]:
+    """Another version of the service may have stored kinds that this version does not know."""
+    return frozenset(NotificationKind(kind) for kind in stored if kind in _KINDS)
+
+
 @frozen
 class NotificationsReader:
     """Reads muted notification kinds and inquiries."""
@@ -142,8 +154,16 @@ class NotificationsReader:
 
     async def muted_kinds_of(self, user_id: int) -> frozenset[NotificationKind]:
         rows = await self.connection.fetch_all(MUTES_OF, user_id=user_id)
-        # Another version of the service may have stored kinds that this version does not know.
-        return frozenset(NotificationKind(kind) for (kind,) in rows if kind in _KINDS)
+        return _known_kinds(kind for (kind,) in rows)
+
+    async def muted_kinds_of_all(
+        self, user_ids: Collection[int]
+    ) -> Mapping[int, frozenset[NotificationKind]]:
+        rows = await self.connection.fetch_all(MUTES_OF_ALL, user_ids=list(user_ids))
+        kinds_by_user = defaultdict[int, list[str]](list)
+        for user_id, kind in rows:
+            kinds_by_user[user_id].append(kind)
+        return {user_id: _known_kinds(kinds) for user_id, kinds in kinds_by_user.items()}
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
         rows = await self.connection.fetch_all(inquiries_after(page_size(limit)), after_id=after_id)
@@ -184,9 +204,14 @@ class NotificationsWriter(NotificationsReader):
         rows = sorted(rows, key=itemgetter(0, 1))
         return [DueNotification(row[1], to_notification(row[4:]), *row[2:4]) for row in rows]
 
-    async def finish_notification(self, notification_id: int, lease: Lease) -> None:
+    async def finish_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
         await self.connection.execute(
-            DELETE_NOTIFICATION, notice_id=notification_id, held_by=lease.token
+            DELETE_NOTIFICATIONS, notice_ids=list(notification_ids), held_by=lease.token
+        )
+
+    async def release_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
+        await self.connection.execute(
+            RELEASE_NOTIFICATIONS, notice_ids=list(notification_ids), held_by=lease.token
         )
 
     async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:

@@ -119,8 +119,10 @@ class SandboxWriter(SandboxReader):
     async def set_clock_offset(self, offset: timedelta) -> None:
         await clock.save_clock_offset(self.connection, offset)
 
-    async def add_sent_mail(self, mail: NewSentMail) -> None:
-        await self.connection.execute(ADD_SENT_MAIL, **asdict(mail, recurse=False))
+    async def add_sent_mails(self, mails: Sequence[NewSentMail]) -> None:
+        await self.connection.execute_many(
+            ADD_SENT_MAIL, [asdict(mail, recurse=False) for mail in mails]
+        )
         await self.connection.execute(DELETE_OLDEST_MAILS)
 
     async def delete_sent_mails(self) -> None:

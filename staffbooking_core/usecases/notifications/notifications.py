@@ -1,20 +1,25 @@
 """Notifications by e-mail: stored with the change that causes them, sent afterwards, at least once.
 
-1. A notification is claimed in one transaction, one at a time: a lease covers one e-mail.
-2. The e-mail is built and sent outside of transactions.
-3. Another transaction deletes the notification, or defers it after a failure.
+1. Notifications are claimed in batches, which grow while e-mails are quick and begin with one: so a
+   slow server holds up no e-mail that another worker could send.
+2. The e-mails are built and sent outside of transactions, one after the other. A batch that takes
+   long starts no more of them.
+3. Another transaction settles the batch: sent notifications are deleted, failed ones are deferred,
+   those that were not started are released.
 
-A crash in between leaves the notification to the next claim after the lease. Failures are retried
+A crash in between leaves the batch to the next claim after the lease. Failures are retried
 with growing delays until the notification is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
-from staffbooking_core.domain.accounts.users import User
+from attrs import define, field, frozen
+
+from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.notifications.notifications import (
     OPTIONAL_NOTIFICATION_KINDS,
     Email,
@@ -24,11 +29,9 @@ from staffbooking_core.domain.notifications.notifications import (
 )
 from staffbooking_core.errors import StaffbookingError
 from staffbooking_core.ports import (
-    AccountsReadPort,
     DueNotification,
     Lease,
     NewSentMail,
-    NotificationsReadPort,
     Ports,
     Transaction,
 )
@@ -36,7 +39,15 @@ from staffbooking_core.request_context import caused_by_request
 from staffbooking_core.usecases.accounts import email_tokens
 from staffbooking_core.validation import validated
 
-_NOTIFICATION_BATCH_SIZE = 16
+MAX_BATCH_SIZE = 64
+"""Maximum number of notifications in one batch."""
+
+BATCH_GROWTH = 4
+"""How many times as large the next batch is, when the last one was sent in time."""
+
+MAX_BATCH_DURATION = timedelta(seconds=0.25)
+"""A batch starts no more e-mails after this time. A worker that is killed leaves the e-mails of as
+long to be sent again."""
 
 _TOKEN_KINDS = frozenset({NotificationKind.VERIFY_EMAIL, NotificationKind.RESET_PASSWORD})
 """Kinds whose links are useless to a disabled user."""
@@ -55,65 +66,101 @@ class NotificationsGivenUp(StaffbookingError):
 
 
 @validated
-async def send_notifications(ports: Ports, limit: int = _NOTIFICATION_BATCH_SIZE) -> int:
+async def send_notifications(
+    ports: Ports, limit: int = 16, should_stop: Callable[[], bool] = lambda: False
+) -> int:
     """Send due notifications, the longest due first, at most `limit`; returns their number. A
-    failure does not block others.
+    failure does not block others. No e-mail is started once `should_stop()`.
 
     Raises NotificationsGivenUp after all others were sent.
     """
-    done, faults = 0, []
-    while done < limit:
-        lease = Lease(
-            ports.ids.token(),
-            ports.clock.wall() + ports.policy.mail_timeout + ports.policy.lease_duration,
-        )
-        due = await _claim_notification(ports, lease)
-        if due is None:
+    done, size = 0, 1
+    faults: list[Exception] = []
+    while done < limit and not should_stop():
+        batch = await _claim_batch(ports, min(size, limit - done))
+        if not batch.unstarted:
             break
-        with caused_by_request(due.request_id):
-            fault = await _send_notification(ports, due, lease)
-        if fault is not None:
-            faults.append(fault)
-        done += 1
+        await _send_batch(ports, batch, should_stop)
+        done += batch.started_count
+        faults += batch.faults
+        size = 1 if batch.unstarted else min(BATCH_GROWTH * size, MAX_BATCH_SIZE)
     if faults:
         raise NotificationsGivenUp(faults)
     return done
 
 
-async def _claim_notification(ports: Ports, lease: Lease) -> DueNotification | None:
-    now = ports.clock.wall()
+@define
+class _Batch:
+    """Notifications claimed together, and what became of them so far."""
 
-    async def unit(tx: Transaction) -> DueNotification | None:
-        return next(iter(await tx.notifications.claim_notifications(now, lease, 1)), None)
+    lease: Lease
+    ends_at: datetime
+    unstarted: list[DueNotification]
+    started_count: int = 0
+    finished_ids: list[int] = field(factory=list)
+    retry_times: dict[int, datetime] = field(factory=dict)
+    """When to retry failed notifications, by id."""
+    kept_mails: list[NewSentMail] = field(factory=list)
+    faults: list[Exception] = field(factory=list)
+    """The errors for which notifications were given up."""
 
-    return await ports.store.run_transaction(unit)
+
+async def _claim_batch(ports: Ports, limit: int) -> _Batch:
+    now, policy = ports.clock.wall(), ports.policy
+    ends_at = now + MAX_BATCH_DURATION
+    lease = Lease(ports.ids.token(), now + policy.mail_timeout + policy.lease_duration)
+    claimed = await ports.store.run_transaction(
+        lambda tx: tx.notifications.claim_notifications(now, lease, limit)
+    )
+    return _Batch(lease, ends_at, list(claimed))
 
 
-async def _send_notification(ports: Ports, due: DueNotification, lease: Lease) -> Exception | None:
-    """Send one notification; returns the error for which it was given up, if it was."""
-    email, given_up_fault = None, None
+async def _send_batch(ports: Ports, batch: _Batch, should_stop: Callable[[], bool]) -> None:
+    """Send a batch and settle it. When interrupted, the e-mail in flight stays claimed: it may
+    have been sent."""
     try:
-        email = await _build_email(ports, due)
+        recipients = await _try_to_read_recipients(ports, batch.unstarted)
+        while batch.unstarted and not should_stop() and ports.clock.wall() <= batch.ends_at:
+            due = batch.unstarted.pop(0)
+            batch.started_count += 1
+            with caused_by_request(due.request_id):
+                await _send_notification(ports, batch, due, recipients)
+    finally:
+        await ports.store.run_transaction(lambda tx: _settle_batch(tx, batch))
+
+
+async def _settle_batch(tx: Transaction, batch: _Batch) -> None:
+    if batch.finished_ids:
+        await tx.notifications.finish_notifications(batch.finished_ids, batch.lease)
+    for notification_id, until in batch.retry_times.items():
+        await tx.notifications.defer_notification(notification_id, batch.lease, until)
+    if batch.unstarted:
+        await tx.notifications.release_notifications(
+            [due.id for due in batch.unstarted], batch.lease
+        )
+    if batch.kept_mails:
+        await tx.sandbox.add_sent_mails(batch.kept_mails)
+
+
+async def _send_notification(
+    ports: Ports, batch: _Batch, due: DueNotification, recipients: _Recipients | None
+) -> None:
+    """Send one notification, and note in the batch what became of it."""
+    try:
+        email = _build_email(ports, due, recipients or await _read_recipients(ports, [due]))
         if email is not None:
             await ports.notifier.send_email(email)
     except Exception as fault:
         retry_delays = ports.policy.notification_retry_delays
         if due.attempts < len(retry_delays) and not isinstance(fault, UndeliverableEmail):
-            until = ports.clock.wall() + retry_delays[due.attempts]
-            await ports.store.run_transaction(
-                lambda tx: tx.notifications.defer_notification(due.id, lease, until)
-            )
-            return None
+            batch.retry_times[due.id] = ports.clock.wall() + retry_delays[due.attempts]
+            return
         fault.add_note(f"notice {due.id} ({due.notification.kind}) was given up")
-        email, given_up_fault = None, fault
-
-    async def finish(tx: Transaction) -> None:
-        await tx.notifications.finish_notification(due.id, lease)
+        batch.faults.append(fault)
+    else:
         if email is not None and ports.policy.sandbox and ports.policy.keeps_mails:
-            await tx.sandbox.add_sent_mail(_sent_mail(email, ports.clock.wall()))
-
-    await ports.store.run_transaction(finish)
-    return given_up_fault
+            batch.kept_mails.append(_sent_mail(email, ports.clock.wall()))
+    batch.finished_ids.append(due.id)
 
 
 def _sent_mail(email: Email, now: datetime) -> NewSentMail:
@@ -128,7 +175,51 @@ def _sent_mail(email: Email, now: datetime) -> NewSentMail:
     )
 
 
-async def _build_email(ports: Ports, due: DueNotification) -> Email | None:
+# Recipients and content ---------------------------------------------------------------------
+
+
+@frozen
+class _Recipients:
+    """The users that notifications are for, and the kinds that they muted."""
+
+    by_id: Mapping[int, User]
+    by_email: Mapping[str, User]
+    muted_kinds: Mapping[int, frozenset[NotificationKind]]
+
+    def find(self, notification: Notification) -> User | None:
+        if notification.user_id is not None:
+            return self.by_id.get(notification.user_id)
+        if notification.address is None:
+            return None
+        return self.by_email.get(normalize_email(notification.address))
+
+    def has_muted(self, user: User, kind: NotificationKind) -> bool:
+        return kind in self.muted_kinds.get(user.id, ())
+
+
+async def _read_recipients(ports: Ports, batch: Collection[DueNotification]) -> _Recipients:
+    notifications = [due.notification for due in batch]
+    user_ids = {each.user_id for each in notifications if each.user_id is not None}
+    addresses = {each.address for each in notifications if each.address is not None}
+    async with ports.store.read_view() as view:
+        users = await view.accounts.find_users(user_ids, addresses)
+        muted_kinds = await view.notifications.muted_kinds_of_all([user.id for user in users])
+    by_email = {normalize_email(user.email): user for user in users}
+    return _Recipients({user.id: user for user in users}, by_email, muted_kinds)
+
+
+async def _try_to_read_recipients(
+    ports: Ports, batch: Collection[DueNotification]
+) -> _Recipients | None:
+    """The recipients of a batch; None where they can't be read together: one that can't be read
+    must not fail the others."""
+    try:
+        return await _read_recipients(ports, batch)
+    except Exception:
+        return None
+
+
+def _build_email(ports: Ports, due: DueNotification, recipients: _Recipients) -> Email | None:
     """The e-mail of a notification; None where its recipient is gone or does not want it.
 
     Raises ValueError for an unknown kind.
@@ -137,10 +228,9 @@ async def _build_email(ports: Ports, due: DueNotification) -> Email | None:
     kind = NotificationKind(notification.kind)
     if kind is NotificationKind.INQUIRY:
         return _build_operator_email(ports, due)
-    async with ports.store.read_view() as view:
-        user = await _recipient(view.accounts, notification)
-        if user is None or not await _should_notify(view.notifications, user, kind):
-            return None
+    user = recipients.find(notification)
+    if user is None or not _should_notify(recipients, user, kind):
+        return None
     return Email(
         notice_id=due.id,
         kind=kind,
@@ -168,17 +258,7 @@ def _build_operator_email(ports: Ports, due: DueNotification) -> Email:
     )
 
 
-async def _recipient(accounts: AccountsReadPort, notification: Notification) -> User | None:
-    if notification.user_id is not None:
-        return await accounts.user(notification.user_id)
-    return (
-        None if notification.address is None else await accounts.user_by_email(notification.address)
-    )
-
-
-async def _should_notify(
-    notifications: NotificationsReadPort, user: User, kind: NotificationKind
-) -> bool:
+def _should_notify(recipients: _Recipients, user: User, kind: NotificationKind) -> bool:
     """Erased users get nothing; disabled users get only mandatory kinds without tokens."""
     if user.erased_at is not None:
         return False
@@ -188,10 +268,7 @@ async def _should_notify(
         kind in OPTIONAL_NOTIFICATION_KINDS or kind in _TOKEN_KINDS
     ):
         return False
-    return (
-        kind not in OPTIONAL_NOTIFICATION_KINDS
-        or kind not in await notifications.muted_kinds_of(user.id)
-    )
+    return kind not in OPTIONAL_NOTIFICATION_KINDS or not recipients.has_muted(user, kind)
 
 
 def _link_url(ports: Ports, user: User, notification: Notification) -> str | None:

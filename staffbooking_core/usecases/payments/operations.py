@@ -11,6 +11,7 @@ three attempts or a long time looked up first. Every step is safe to repeat.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from attrs import evolve, frozen
@@ -230,7 +231,8 @@ def _is_still_wanted(operation: Operation, booking: Booking) -> bool:
 
 
 async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
-    with caused_by_request(claimed.operation.request_id):
+    # Where the lease was lost, its new holder finishes the operation.
+    with caused_by_request(claimed.operation.request_id), suppress(Conflict):
         try:
             if claimed.look_up:
                 await _look_up(ports, claimed, time_limit)
@@ -238,8 +240,6 @@ async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: tim
                 await _call_processor(ports, claimed, time_limit)
         except ProcessorError as error:
             await _record_failure(ports, claimed, error)
-        except Conflict:
-            return  # The lease was lost: its new holder finishes the operation.
 
 
 async def _call_processor(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:

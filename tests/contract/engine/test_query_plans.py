@@ -29,7 +29,11 @@ from staffbooking_adapters.sql.companions import (
     reviews,
     writer as companions_writer,
 )
-from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
+from staffbooking_adapters.sql.companions.search import (
+    SearchVariant,
+    common_weekday_check,
+    summaries_page,
+)
 from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 from staffbooking_adapters.sql.messaging import (
     conversations,
@@ -69,7 +73,14 @@ LATER = {
     f"{name}, later": summaries_page(evolve(shape, has_offset=True))
     for name, shape in SHAPES.items()
 }
+BY_COMMON_WEEKDAY = {
+    f"{name}, common": summaries_page(evolve(shape, is_weekday_common=True))
+    for name, shape in SHAPES.items()
+    if shape.has_date
+}
 OTHERS = {
+    "common weekday": common_weekday_check(False, 13),
+    "common weekday of a service": common_weekday_check(True, 13),
     "booking": bookings_reader.GET_BOOKING,
     "booking by code": bookings_reader.GET_BOOKING_BY_CODE,
     "contenders": bookings_reader.LOCK_CONTENDERS,
@@ -189,7 +200,10 @@ WEBHOOKS = {
     "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),
     "old deliveries": store.DELETE_OLD_DELIVERIES,
     "notices": notifications_store.claim_notifications_statement(16),
-    "told or deferred notice": notifications_store.DEFER_NOTIFICATION,
+    "told notices": notifications_store.DELETE_NOTIFICATIONS,
+    "deferred notice": notifications_store.DEFER_NOTIFICATION,
+    "released notices": notifications_store.RELEASE_NOTIFICATIONS,
+    "muted kinds of many": notifications_store.MUTES_OF_ALL,
     "muted kinds": notifications_store.MUTES_OF,
     "silent endpoints": webhooks_reader.silent_endpoints_before(51),
     **{
@@ -212,6 +226,7 @@ WEBHOOKS = {
     **{f"forgotten, {n}": statement for n, statement in enumerate(privacy.ERASE_PERSON)},
     **{f"forgotten address, {n}": each for n, each in enumerate(privacy.ERASE_EMAIL)},
     "sessions of a user": accounts_store.SESSIONS_OF,
+    "recipients": accounts_store.FIND_USERS,
 }
 MESSAGES = {
     "conversation": conversations.GET_CONVERSATION,
@@ -245,7 +260,16 @@ MESSAGES = {
     "counted connection": presence.ADD_CONNECTION,
     "connections of dead nodes": presence.DELETE_DEAD_NODE_CONNECTIONS,
 }
-STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **PEOPLE, **MONEY, **WEBHOOKS, **MESSAGES}
+STATEMENTS = {
+    **SEARCHES,
+    **LATER,
+    **BY_COMMON_WEEKDAY,
+    **OTHERS,
+    **PEOPLE,
+    **MONEY,
+    **WEBHOOKS,
+    **MESSAGES,
+}
 BIG = (
     "(companion_search|near|there|next|companions|companion_(days|limits)|bookings|timers|users"
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"

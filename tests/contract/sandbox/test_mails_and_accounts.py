@@ -29,11 +29,8 @@ def make_mail(subject: str) -> NewSentMail:
 
 
 async def add_mails(store: OpenStore, *subjects: str) -> None:
-    async def unit(tx: Transaction) -> None:
-        for subject in subjects:
-            await tx.sandbox.add_sent_mail(make_mail(subject))
-
-    await store.run_transaction(unit)
+    mails = [make_mail(subject) for subject in subjects]
+    await store.run_transaction(lambda tx: tx.sandbox.add_sent_mails(mails))
 
 
 async def test_only_marked_accounts_are_the_samples(store: OpenStore) -> None:

@@ -14,7 +14,7 @@ import pytest
 from staffbooking_core.policy import Policy
 from staffbooking_http.client import Client, calls as client_calls
 from staffbooking_http.docs.openapi import ServedDocument
-from staffbooking_http.docs.snippets import CLIENT_METHODS, CallSnippets
+from staffbooking_http.docs.snippets import CLIENT_METHODS, CallSnippets, start_snippets
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 from tests.http.deployment import HttpDeployment
 
@@ -46,6 +46,26 @@ def test_a_line_of_curl_is_the_call(call: CallSnippets) -> None:
 def test_a_piece_of_python_compiles(call: CallSnippets) -> None:
     """The Python of a call compiles."""
     ast.parse(call.python)
+
+
+def names_in(source: str, context: type[ast.expr_context]) -> set[str]:
+    """The names that a program reads or sets."""
+    return {
+        node.id
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context)
+    }
+
+
+def test_the_start_has_what_the_calls_use() -> None:
+    """The lines before the first call set all variables of the pieces of curl and Python."""
+    start = start_snippets("https://staff.example")
+    known = names_in(start["python"], ast.Store) | {"each", "httpx", "print", "open"}
+    shell = set(re.findall(r"(\w+)=", start["curl"]))
+
+    for call in CALLS:
+        assert names_in(call.python, ast.Load) <= known, call.path
+        assert set(re.findall(r"\$(\w+)", call.curl)) <= shell, call.path
 
 
 def test_the_client_is_shown_where_it_has_the_call() -> None:

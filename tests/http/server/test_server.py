@@ -109,7 +109,7 @@ async def test_too_many_connections_are_503(
         head, body = await raw(port, b"")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: " in head
-    assert json.loads(body)["code"] == "unavailable"
+    assert json.loads(body)["code"] == "overloaded"
 
 
 IMAGE = b"GET /media/large.png HTTP/1.1\r\nhost: x\r\n\r\n"

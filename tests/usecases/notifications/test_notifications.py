@@ -2,74 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Any
 
 import anyio
 import pytest
-from attrs import define, evolve, field
+from attrs import evolve
 
-from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
+from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND, add_user, make_lease
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.errors import RuleBroken
-from staffbooking_core.ports import Email, NotificationKind, Ports, Transaction, UndeliverableEmail
+from staffbooking_core.ports import (
+    Email,
+    NotificationKind,
+    Ports,
+    Transaction,
+    UndeliverableEmail,
+)
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.accounts import email_tokens
 from staffbooking_core.usecases.notifications import notifications
-from tests.support.memory_deployment import make_booking_scenario, memory_ports
+from tests.support.memory_deployment import make_booking_scenario
+from tests.usecases.notifications.notifiers import CallbackNotifier, add, failing, pass_time
 
 pytestmark = pytest.mark.anyio
 
 LEASE = POLICY.mail_timeout + POLICY.lease_duration
-
-
-@define
-class CallbackNotifier(RecordingNotifier):
-    """A notifier that runs a callback first, which may fail or block."""
-
-    before: Callable[[Email], Awaitable[object]] | None = None
-    letters: list[Email] = field(factory=list)
-
-    async def send_email(self, email: Email) -> None:
-        if self.before is not None:
-            await self.before(email)
-        self.letters.append(email)
-
-    @property
-    def told(self) -> list[str]:
-        return [letter.subject for letter in self.letters]
-
-
-def failing(*subjects: str, fault: type[Exception] = OSError) -> Callable[[Email], Awaitable[None]]:
-    """A callback that fails for some subjects."""
-
-    async def fail(letter: Email) -> None:
-        if letter.subject in subjects:
-            raise fault(letter.subject)
-
-    return fail
-
-
-@pytest.fixture
-def notifier() -> CallbackNotifier:
-    return CallbackNotifier()
-
-
-@pytest.fixture
-async def ports(notifier: CallbackNotifier) -> Ports:
-    """A deployment with three notifications for Ada."""
-    made = memory_ports(notifier=notifier)
-    await add_user(made.store, email="ada@example.com")
-    for subject in ("one", "two", "three"):
-        await add(made, subject)
-    return made
-
-
-async def add(ports: Ports, subject: str) -> None:
-    await add_notification(ports.store, make_notification(subject=subject), ports.clock.wall())
 
 
 async def send_one(
@@ -91,11 +50,6 @@ async def change_user(ports: Ports, user_id: int = 1, **fields: object) -> User:
         return changed
 
     return await ports.store.run_transaction(unit)
-
-
-def pass_time(ports: Ports, until: datetime) -> None:
-    assert isinstance(ports.clock, VirtualClock)
-    ports.clock.advance(until - ports.clock.now)
 
 
 def let_the_lease_run_out(ports: Ports) -> None:
@@ -187,7 +141,7 @@ async def test_an_unknown_kind_does_not_block_others(
 async def test_a_killed_workers_notification_is_sent_by_others(
     ports: Ports, notifier: CallbackNotifier
 ) -> None:
-    """A notification claimed by a killed worker is sent when the lease has ended."""
+    """The e-mail that a killed worker was sending is sent when the lease has ended."""
     with anyio.CancelScope() as scope:
 
         async def die(letter: Email) -> None:

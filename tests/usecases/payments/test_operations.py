@@ -15,6 +15,7 @@ from staffbooking_core.domain.payments.processor import (
     OperationKind,
     OperationStatus,
     ProcessorMisconfigured,
+    Unknown,
 )
 from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases.booking_writes import advance_booking
@@ -363,6 +364,25 @@ async def test_who_lost_the_lease_writes_nothing(scene):
     await scene.settle_down()
     assert (await scene.booking(booking)).payment_status == "refunded"
     assert len(await states(scene, booking, "refund")) == 1
+
+
+async def test_who_lost_the_lease_records_no_failure(scene):
+    """A worker whose call failed after it lost its lease saves nothing and raises nothing."""
+    booking, _ = await reach(scene, "refund")
+
+    async def refund(command, key, within):
+        scene.pass_time(16 * SECOND)
+        later = make_lease(scene.ports.clock.wall())
+
+        async def claim(tx):
+            return await tx.operations.claim_operations(scene.ports.clock.wall(), later, 1)
+
+        assert len(await scene.ports.store.run_transaction(claim)) == 1
+        raise Unknown
+
+    await operations.run_due_operation(with_call(scene, refund=refund).ports)
+    last = (await scene.operations(booking))[-1]
+    assert (last.status, last.last_error) == (OperationStatus.UNKNOWN, None)
 
 
 async def test_a_crash_between_call_and_record_is_recovered(scene):

@@ -124,6 +124,16 @@ class AccountsContract(StoreContract):
         assert caught.value.constraint == EMAIL_TAKEN
         assert await read_store(store, lambda view: view.accounts.users(0, 10)) == [first]
 
+    async def test_users_are_found_by_id_and_email(self, store):
+        """Each user is found once by id or by e-mail, in any case of letters, ordered by id;
+        unknown ones are left out."""
+        ada, sam, _ = [await add_user(store, email=f"{each}@example.com") for each in "ase"]
+        emails = ["S@Example.com", "s@example.com", "a@example.com", "x@example.com"]
+        async with store.read_view() as view:
+            assert await view.accounts.find_users([sam.id, 404], emails) == [ada, sam]
+            assert await view.accounts.find_users([sam.id], []) == [sam]
+            assert await view.accounts.find_users([], []) == []
+
     async def test_users_are_listed_by_id(self, store):
         """A page of users begins above the given id and has at most `limit` rows."""
         users = [await add_user(store) for _ in range(5)]

@@ -22,7 +22,7 @@ class IdsContract(StoreContract):
                 lambda tx: tx.notifications.claim_notifications(NOW, lease, 1)
             )
             await store.run_transaction(
-                lambda tx, due=due: tx.notifications.finish_notification(due.id, lease)
+                lambda tx, due=due: tx.notifications.finish_notifications([due.id], lease)
             )
             sent_ids.append(due.id)
         assert sent_ids[0] < sent_ids[1]

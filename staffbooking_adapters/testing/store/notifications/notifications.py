@@ -42,10 +42,24 @@ async def claim(store, now=NOW + 60 * SECOND, lease=None, limit=10):
     )
 
 
-async def finish(store, notification_id, lease):
+async def finish(store, notification_ids, lease):
     await store.run_transaction(
-        lambda tx: tx.notifications.finish_notification(notification_id, lease)
+        lambda tx: tx.notifications.finish_notifications(notification_ids, lease)
     )
+
+
+async def release(store, notification_ids, lease):
+    await store.run_transaction(
+        lambda tx: tx.notifications.release_notifications(notification_ids, lease)
+    )
+
+
+async def mute(store, user_id, *kinds):
+    async def unit(tx):
+        for kind in kinds:
+            await tx.notifications.mute(user_id, kind)
+
+    await store.run_transaction(unit)
 
 
 async def defer(store, notification_id, lease, until):
@@ -101,13 +115,25 @@ class NotificationsContract(StoreContract):
         assert [due.notification.subject for due in again] == ["one", "two"]
         assert again[0] == first
 
-    async def test_a_finished_notification_is_deleted(self, store):
-        """A finished notification is deleted, and no other with it."""
-        await add(store, "one", "two")
+    async def test_finished_notifications_are_deleted(self, store):
+        """Finished notifications are deleted, and no other with them."""
+        await add(store, "one", "two", "three")
         lease = make_lease()
-        first, _ = await claim(store, lease=lease)
-        await finish(store, first.id, lease)
+        first, _, third = await claim(store, lease=lease)
+        await finish(store, [third.id, first.id], lease)
         assert await subjects_of(store, NOW + 60 * SECOND + LEASE) == ["two"]
+
+    async def test_a_released_notification_keeps_its_place(self, store):
+        """Released notifications can be claimed at once, in their place and without counting a
+        try; the others stay claimed."""
+        await add(store, "one", "two", "three", "four")
+        lease, now = make_lease(NOW + 60 * SECOND), NOW + 60 * SECOND
+        first, second, third = await claim(store, now, lease, limit=3)
+        await release(store, [third.id, second.id], lease)
+        again = await claim(store, now)
+        assert again[:2] == [second, third]
+        assert [due.notification.subject for due in again[2:]] == ["four"]
+        assert await claim(store, lease.until) == [first, second, third, again[2]]
 
     async def test_a_deferred_notification_waits(self, store):
         """A deferred notification is due at its new time, whatever the lease; each deferral
@@ -120,14 +146,15 @@ class NotificationsContract(StoreContract):
         assert await claim(store, until) == [DueNotification(due.id, notification, 1)]
 
     async def test_a_lost_claim_changes_nothing(self, store):
-        """A lost claim can neither finish nor defer the notification."""
+        """A lost claim can neither finish, defer nor release the notification."""
         await add(store, "one")
         lost, later = make_lease(), NOW + 60 * SECOND + LEASE
         [due] = await claim(store, lease=lost)
         lease = make_lease(later)
         await claim(store, later, lease)
-        await finish(store, due.id, lost)
+        await finish(store, [due.id], lost)
         await defer(store, due.id, lost, NOW)
+        await release(store, [due.id], lost)
         assert await claim(store, later) == []
         assert await claim(store, later + LEASE) == [due]
 
@@ -136,7 +163,7 @@ class NotificationsContract(StoreContract):
         await add(store, "one", "two")
         lease = make_lease()
         [due] = await claim(store, lease=lease, limit=1)
-        for each in (due.id, due.id, due.id + 1, 404):
+        for each in ([due.id], [due.id, due.id + 1, 404], []):
             await finish(store, each, lease)
         assert await subjects_of(store, NOW + 60 * SECOND + LEASE) == ["two"]
 
@@ -187,23 +214,28 @@ class NotificationsContract(StoreContract):
             await store.run_transaction(unit)
         assert await claim(store) == []
 
+    async def test_muted_kinds_are_read_for_many_users(self, store):
+        """The muted kinds of many users are read at once, and of no others."""
+        ada, sam, eve = [await add_user(store) for _ in range(3)]
+        await mute(store, sam.id, NotificationKind.PAYOUT, NotificationKind.ACCEPTED)
+        await mute(store, eve.id, NotificationKind.PAYOUT)
+        async with store.read_view() as view:
+            found = await view.notifications.muted_kinds_of_all([ada.id, sam.id])
+            assert {number: kinds for number, kinds in found.items() if kinds} == {
+                sam.id: {NotificationKind.PAYOUT, NotificationKind.ACCEPTED}
+            }
+            assert await view.notifications.muted_kinds_of_all([]) == {}
+
     async def test_a_kind_is_muted_for_one_user(self, store):
         """A kind is muted for one user until it is unmuted; repetition is no error."""
         ada, sam = await add_user(store), await add_user(store)
-
-        async def mute(tx):
-            for kind in (
-                NotificationKind.PAYOUT,
-                NotificationKind.NEW_MESSAGE,
-                NotificationKind.PAYOUT,
-            ):
-                await tx.notifications.mute(ada.id, kind)
 
         async def unmute(tx):
             for _ in "ab":
                 await tx.notifications.unmute(ada.id, NotificationKind.PAYOUT)
 
-        await store.run_transaction(mute)
+        kinds = NotificationKind.PAYOUT, NotificationKind.NEW_MESSAGE
+        await mute(store, ada.id, *kinds, NotificationKind.PAYOUT)
         async with store.read_view() as view:
             assert await view.notifications.muted_kinds_of(ada.id) == {
                 NotificationKind.PAYOUT,
@@ -218,13 +250,11 @@ class NotificationsContract(StoreContract):
         """An unknown muted kind does not hide a known one."""
         ada = await add_user(store)
 
-        async def mute(tx):
-            for kind in (NotificationKind.PAYOUT, "carrier_pigeon"):
-                await tx.notifications.mute(ada.id, kind)
-
-        await store.run_transaction(mute)
+        await mute(store, ada.id, NotificationKind.PAYOUT, "carrier_pigeon")
         async with store.read_view() as view:
             assert NotificationKind.PAYOUT in await view.notifications.muted_kinds_of(ada.id)
+            found = await view.notifications.muted_kinds_of_all([ada.id])
+            assert NotificationKind.PAYOUT in found[ada.id]
 
     async def test_inquiries_are_stored(self, store):
         """Inquiries are stored as received and listed in order from a given id."""

@@ -1,0 +1,133 @@
+"""Bounds the requests that a process works on, and the time that further ones wait (CONTRACT 1).
+
+Requests wait in order of arrival. A burst may fill the queue. Once a request had to be refused, the
+queue takes no more than run, so that the wait is about as long as the work: a longer queue would
+delay everybody and serve nobody more.
+"""
+
+from __future__ import annotations
+
+import math
+from asyncio import TimerHandle
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+MAX_WAIT_SECONDS = 0.1
+MAX_WAITING = 256
+"""Maximum waiting requests of a burst. Their heads and first bytes are in memory."""
+OVERLOAD_SECONDS = 1.0
+"""Time from the last refusal to the end of an overload."""
+MAX_COUNTED_SECONDS = 2.0
+"""A request that runs longer does not count any more: it waits for something other than this
+process and its database, such as the payment processor."""
+
+
+class Request(Protocol):
+    """A request that is started or refused, once."""
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the client has gone."""
+        ...
+
+    def start(self) -> None: ...
+
+    def refuse(self) -> None: ...
+
+
+class Timers(Protocol):
+    """What the limiter needs of an event loop."""
+
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[[], Any], /) -> TimerHandle: ...
+
+
+class LoadLimiter:
+    """Starts requests, at most `max_running` at a time; others wait for a while, or are refused."""
+
+    def __init__(self, max_running: int, loop: Timers) -> None:
+        self._max_running = max_running
+        self._loop = loop
+        self._running: dict[Request, float] = {}
+        """The requests that count, with the times of their start, oldest first."""
+        self._waiting: deque[tuple[float, Request]] = deque()
+        """Times of arrival, and requests, oldest first."""
+        self._refused_at = -math.inf
+        self._timer: TimerHandle | None = None
+
+    def is_overloaded(self) -> bool:
+        """Whether a new request would be refused."""
+        waiting_count = len(self._waiting)
+        if waiting_count < self._max_running:
+            return False
+        is_overload = self._loop.time() - self._refused_at < OVERLOAD_SECONDS
+        return is_overload or waiting_count >= MAX_WAITING
+
+    def submit(self, request: Request) -> None:
+        """Start a request, let it wait, or refuse it."""
+        if not self._waiting and self._has_room():
+            self._start(request)
+        elif self.is_overloaded():
+            self.note_refusal()
+            request.refuse()
+        else:
+            now = self._loop.time()
+            self._waiting.append((now, request))
+            if self._timer is None:
+                self._timer = self._loop.call_at(now + MAX_WAIT_SECONDS, self._end_waits)
+
+    def note_refusal(self) -> None:
+        """Note that a request was refused, which begins an overload or extends it."""
+        self._refused_at = self._loop.time()
+
+    def pause(self, request: Request) -> bool:
+        """Don't count a running request while it waits for its client. Returns whether it
+        counted."""
+        if self._running.pop(request, None) is None:
+            return False
+        self._start_waiting()
+        return True
+
+    def resume(self, request: Request) -> None:
+        """Count a paused request again. It does not wait, even if as many as may run do."""
+        self._running[request] = self._loop.time()
+
+    def finish(self, request: Request) -> None:
+        """Stop counting a request, if it counts, and start the next."""
+        self.pause(request)
+
+    def _has_room(self) -> bool:
+        started_before = self._loop.time() - MAX_COUNTED_SECONDS
+        while len(self._running) >= self._max_running:
+            oldest = next(iter(self._running), None)
+            if oldest is None or self._running[oldest] > started_before:
+                return False
+            del self._running[oldest]
+        return True
+
+    def _start(self, request: Request) -> None:
+        self._running[request] = self._loop.time()
+        request.start()
+
+    def _start_waiting(self) -> None:
+        while self._waiting and self._has_room():
+            _, request = self._waiting.popleft()
+            if not request.is_abandoned:
+                self._start(request)
+
+    def _end_waits(self) -> None:
+        """Start what there is room for, then refuse what has waited for too long."""
+        self._timer = None
+        self._start_waiting()
+        now = self._loop.time()
+        while self._waiting:
+            arrived_at, request = self._waiting[0]
+            if (until := arrived_at + MAX_WAIT_SECONDS) > now:
+                self._timer = self._loop.call_at(until, self._end_waits)
+                return
+            self._waiting.popleft()
+            if not request.is_abandoned:
+                self.note_refusal()
+                request.refuse()

@@ -1,0 +1,77 @@
+"""Refuses requests while more wait than can be served: 503 `overloaded` (CONTRACT 1).
+
+Reading and changing have slots of their own, so that a flood of the one leaves room for the other.
+The channel and the operations paths take none. A refusal is made without the store and before the
+body is read, and has no line in the access log: what it costs is taken from the requests that are
+served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from staffbooking_http.api.mounting import base_path
+from staffbooking_http.app import StaffbookingApp
+from staffbooking_http.channel.frames import SOCKETIO_PATHS
+from staffbooking_http.server.load_limiter import LoadLimiter
+from staffbooking_http.server.refusals import Refusals
+from staffbooking_http.server.request_scan import RequestScanner
+
+MAX_RUNNING_READS = 24
+MAX_RUNNING_CHANGES = 16
+"""Requests at a time: a few more than the connections to the database, which keeps it and the
+processor busy. Each further one only delays the others, and the channel."""
+LOG_INTERVAL_SECONDS = 1.0
+
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPERATIONS_PATHS = ("/healthz", "/readyz", "/metrics")
+
+log = logging.getLogger("staffbooking.http")
+
+
+class Overload:
+    """The limiters of a server, and what it answers to the requests that they refuse."""
+
+    def __init__(self, application: StaffbookingApp) -> None:
+        self.refusals = Refusals(application)
+        self._loop = asyncio.get_running_loop()
+        self._reads = LoadLimiter(MAX_RUNNING_READS, self._loop)
+        self._changes = LoadLimiter(MAX_RUNNING_CHANGES, self._loop)
+        prefix = base_path(application.site.ports.policy)
+        self._free_paths = {prefix + path for path in (*_OPERATIONS_PATHS, *SOCKETIO_PATHS)}
+        self._scanner = RequestScanner()
+        self._metrics = application.site.load_metrics
+        self._unlogged = 0
+
+    def limiter_of(self, method: str, path: str) -> LoadLimiter | None:
+        """The limiter of a request; None if it takes no slot."""
+        if path in self._free_paths:
+            return None
+        return self._reads if method in _READING_METHODS else self._changes
+
+    def refuse_early(self, data: bytes, client: tuple[str, int] | None) -> bytes | None:
+        """The response to the request that `data` is, if it is refused and can be without a parse.
+        None if it is served, or is for the application to refuse."""
+        if not (self._reads.is_overloaded() or self._changes.is_overloaded()):
+            return None
+        if (found := self._scanner.scan(data)) is None or b"text/html" in data:
+            return None
+        method, path = found[0].decode(), found[1].decode()
+        limiter = self.limiter_of(method, path)
+        if limiter is None or not limiter.is_overloaded() or method == "HEAD":
+            return None
+        limiter.note_refusal()
+        self.count_refusal()
+        return self.refusals.encode(path, client, data)
+
+    def count_refusal(self) -> None:
+        """Count a refusal for the metrics and the log, which has one line a second."""
+        self._metrics.refused += 1
+        if not self._unlogged:
+            self._loop.call_later(LOG_INTERVAL_SECONDS, self._log)
+        self._unlogged += 1
+
+    def _log(self) -> None:
+        log.warning("overloaded: %d requests were refused within a second", self._unlogged)
+        self._unlogged = 0

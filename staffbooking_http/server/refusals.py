@@ -1,0 +1,115 @@
+"""The responses to requests that are refused because of an overload (CONTRACT 1)."""
+
+from __future__ import annotations
+
+import re
+from time import monotonic
+
+from attrs import evolve
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from staffbooking_http.api import rate_limits
+from staffbooking_http.api.endpoint import (
+    REQUEST_ID_KEY,
+    Call,
+    Header,
+    Receive,
+    Reply,
+    Scope,
+    Send,
+)
+from staffbooking_http.api.errors import overloaded_reply
+from staffbooking_http.api.mounting import base_path, strip_mount_path
+from staffbooking_http.api.pipeline import send_reply
+from staffbooking_http.api.request_id import find_request_id
+from staffbooking_http.app import StaffbookingApp
+from staffbooking_http.pages.problems import accepts_html
+from staffbooking_http.pages.rendering import view_of_scope
+
+_REPLY = overloaded_reply()
+_PROXY_HEADERS = re.compile(
+    rb"\r\n(x-forwarded-for|x-request-id|traceparent):[ \t]*([^\r\n]*)", re.IGNORECASE
+)
+"""What a trusted proxy tells of a request: the client's address and the id."""
+_LIMITS_CACHE_SECONDS = 0.5
+_MAX_CACHED_LIMITS = 1_000
+_ID_MARK = "id-of-the-request"
+
+
+class Refusals:
+    """Refuses requests, as an ASGI application or in bytes for the socket."""
+
+    def __init__(self, application: StaffbookingApp) -> None:
+        self._application = application
+        self._site = application.site
+        self._base_path = base_path(application.site.ports.policy)
+        self._pages: dict[tuple[str, str], Reply] = {}
+        """Rendered pages by language and theme, with _ID_MARK in place of an id."""
+        self._limits: dict[object, bytes] = {}
+        """Encoded limit headers by client."""
+        self._limits_expire_at = 0.0
+        headers = (*self._site.default_headers, *_REPLY.headers)
+        content = (
+            (b"content-type", _REPLY.media_type),
+            (b"content-length", b"%d" % len(_REPLY.body)),
+        )
+        self._start = STATUS_LINE[_REPLY.status] + _encode_headers((*content, *headers))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request; its body is not read."""
+        scope = strip_mount_path(scope, self._base_path)
+        request_id = scope[REQUEST_ID_KEY] = find_request_id(self._site, scope)
+        if accepts_html(scope):
+            reply, headers = self._page(scope), self._application.page_headers(request_id)
+        else:
+            reply = _REPLY
+            headers = (*self._site.default_headers, (b"x-request-id", request_id.encode()))
+            if self._has_limits(scope):
+                headers += self._limit_headers(scope)
+        await send_reply(send, reply, headers, omits_body=scope["method"] == "HEAD")
+
+    def encode(self, path: str, client: tuple[str, int] | None, request: bytes) -> bytes:
+        """The response in bytes to a program's request of which little is parsed."""
+        headers: list[Header] = []
+        if self._site.trusted_proxies:
+            headers = [(name.lower(), value) for name, value in _PROXY_HEADERS.findall(request)]
+        scope: Scope = {"path": path, "client": client, "headers": headers}
+        request_id = find_request_id(self._site, scope).encode()
+        scope = strip_mount_path(scope, self._base_path)
+        limits = self._encode_limits(scope) if self._has_limits(scope) else b""
+        return b"%b%bx-request-id: %b\r\n\r\n%b" % (self._start, limits, request_id, _REPLY.body)
+
+    def _encode_limits(self, scope: Scope) -> bytes:
+        """The limit headers of a client, which are made once in a while."""
+        now, key = monotonic(), (scope["client"][0], *scope["headers"])
+        if now >= self._limits_expire_at or len(self._limits) >= _MAX_CACHED_LIMITS:
+            self._limits.clear()
+            self._limits_expire_at = now + _LIMITS_CACHE_SECONDS
+        if (found := self._limits.get(key)) is None:
+            found = self._limits[key] = _encode_headers(self._limit_headers(scope))
+        return found
+
+    def _has_limits(self, scope: Scope) -> bool:
+        return self._application.has_limit_headers(scope["path"])
+
+    def _limit_headers(self, scope: Scope) -> tuple[Header, ...]:
+        call = Call(self._site, scope, _receive_nothing)
+        return rate_limits.headers(rate_limits.unmatched_verdict(call))
+
+    def _page(self, scope: Scope) -> Reply:
+        """The page in the visitor's language; it is rendered once for each."""
+        view = view_of_scope(scope)
+        key = (view.locale.language, view.theme)
+        if (page := self._pages.get(key)) is None:
+            marked = {**scope, "path": "/", REQUEST_ID_KEY: _ID_MARK}
+            page = self._pages[key] = self._application.to_error_page(marked, _REPLY)
+        shown = page.body.replace(_ID_MARK.encode(), scope[REQUEST_ID_KEY].encode())
+        return evolve(page, body=shown)
+
+
+def _encode_headers(headers: tuple[Header, ...]) -> bytes:
+    return b"".join(b"%b: %b\r\n" % header for header in headers)
+
+
+async def _receive_nothing() -> dict[str, str]:
+    return {"type": "http.disconnect"}
