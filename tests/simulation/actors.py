@@ -1,72 +1,30 @@
-"""What people, banks, operators and the world do in a history."""
+"""What people do in a history."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import define, field
 
-from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
+from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.payments.processor import ProcessorError
-from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
-from staffbooking_core.usecases import due_work, sandbox
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.bookings.disabling import BookingsDecision
-from staffbooking_core.usecases.payments import payouts, refunds
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster
+from tests.simulation.environment import REFUSALS, Environment
 from tests.simulation.plan import Action
 from tests.simulation.processes import Answer, ConnectionLost
 from tests.simulation.promises import MAX_ACTIVE_KEYS
-from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
-
-PROCESSOR_CALLS = (
-    "open_checkout",
-    "close_checkout",
-    "refund",
-    "pay_out",
-    "reverse_payout",
-    "open_payee",
-)
-CALL_FAULTS = (
-    *("timeout_before", "timeout_after", "error_500", "error_500_after"),
-    *("rate_limit", "conflict", "slow"),
-)
-EVENT_FAULTS = ("drop", "delay", "duplicate", "reorder", "bad_signature")
-RARE_FAULTS = (
-    *[("refund", f"{course}") for course in ("pending_then_settled", "pending_then_failed")],
-    *[("refund", "settled_then_failed"), ("refund", "refuse:insufficient_funds")],
-    *[("pay_out", f"refuse:{code}") for code in ("payee_not_ready", "insufficient_funds")],
-    *[("pay_out", "refuse"), ("reverse_payout", "refuse"), ("reverse_payout", "refuse")],
-    *[("reverse_payout", "refuse:insufficient_funds"), ("open_checkout", "refuse")],
-)
-BUSINESS_TIME_JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
-WEEK = 7 * DAY
-REAL_TIME_WAITS = (
-    *(SECOND, 20 * SECOND, 20 * SECOND, 6 * MINUTE, 11 * MINUTE),
-    *(HOUR, 21 * HOUR, 25 * HOUR),
-)
-PAYOUT_DECISIONS = (
-    payouts.hold_payout,
-    payouts.release_payout,
-    payouts.retry_payout,
-    refunds.retry_refunds,
-)
-REFUSALS = (RuleBroken, ProcessorError, ProcessorUnavailable)
-"""What operators and the processor's dashboard may be told."""
 
 MAX_BOOKINGS = 6
 MAX_INQUIRIES = 5
 KEPT_REFUSALS = (400, 404, 409, 422)
 """The statuses of refusals that are final: every repeated call gets the same one."""
-SKEWS = (-20, -3, 3, 20, 600)
-"""Seconds by which clocks are ahead; with the last one a process may write nothing."""
 
 
 @define(eq=False)
@@ -81,22 +39,20 @@ class Actors:
     chats: Sequence[ChatClient]
     tab: ChatClient
     """A second browser of the first customer, which signs out."""
-    webhooks: WebhookEndpoints
-    booking_ids: list[int] = field(factory=list)
-    """Bookings whose making was acknowledged."""
+    environment: Environment
     acknowledged: list[tuple[int, Mapping[str, Any]]] = field(factory=list)
     """Each record of a booking that an answer to a change had, with the booking's id."""
     booking_keys: set[str] = field(factory=set)
     """The keys under which bookings were asked for."""
     messages: dict[str, int] = field(factory=dict)
     """The acknowledged messages: their ids by their contents."""
-    manually_moved: set[int] = field(factory=set)
     made_before: int = 0
     """The bookings that there were when the history began."""
 
     async def act(self, action: Action) -> None:
         self.cluster.world.tell(f"action: {action.name} {action.first} {action.second}")
-        await getattr(self, action.name)(action.first, action.second)
+        owner = self if hasattr(self, action.name) else self.environment
+        await getattr(owner, action.name)(action.first, action.second)
 
     # Bookings -------------------------------------------------------------------------------
 
@@ -124,7 +80,7 @@ class Actors:
     async def _make_booking(
         self, client: Client, path: str, wanted: Mapping[str, Any]
     ) -> int | None:
-        if len(self.booking_ids) >= MAX_BOOKINGS:
+        if len(self.environment.booking_ids) >= MAX_BOOKINGS:
             return None
         key = client.next_key()
         self.booking_keys.add(key)
@@ -134,14 +90,14 @@ class Actors:
                 self.booking_keys.remove(key)
             return None
         number: int = answer.body["booking"]["id"]
-        if number in self.booking_ids:
+        if number in self.environment.booking_ids:
             self.cluster.world.accuse(f"booking {number} was made by two keys")
-        self.booking_ids.append(number)
+        self.environment.booking_ids.append(number)
         return number
 
     async def let_down(self, first: int, second: int) -> None:
         """A staff member cancels, and the customer asks twice for the priority rebooking."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         await self._move_as_staff(first, "cancel", {"reason": "ill"})
         client = next(one for one in self.customers if one.user_id == booking.customer_id)
@@ -157,17 +113,17 @@ class Actors:
 
     async def act_on_time(self, first: int, second: int) -> None:
         """Act at the very moment of a deadline."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:
             case BookingStatus.PENDING:
-                await self._jump_to(booking.starts_at)
+                await self.environment.jump_to(booking.starts_at)
                 await self.accept(first, second)
             case BookingStatus.ACCEPTED:
-                await self._jump_to(booking.starts_at)
+                await self.environment.jump_to(booking.starts_at)
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self._jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
+                await self.environment.jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
                 await self._move_as_customer(first, "cancel", {"reason": "rain"})
 
     async def accept(self, first: int, _: int) -> None:
@@ -206,7 +162,7 @@ class Actors:
             await self.cluster.fake.sandbox.simulate_checkout(page, outcome)
 
     async def resolve(self, first: int, second: int) -> None:
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         outcome = ("release", "refund", "split", "split")[second % 4]
         body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
@@ -216,14 +172,14 @@ class Actors:
         await self.admin.call("POST", path, body)
 
     async def _move_as_staff(self, first: int, move: str, body: Any = None) -> None:
-        if (booking := await self._pick(first)) is not None:
+        if (booking := await self.environment.pick(first)) is not None:
             client = next(one for one in self.staff if one.user_id == booking.companion_id)
             await self._move(client, booking.id, move, body)
 
     async def _move_as_customer(
         self, first: int, move: str, body: Any = None, *, records: bool = True
     ) -> Answer | None:
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return None
         client = next(one for one in self.customers if one.user_id == booking.customer_id)
         return await self._move(client, booking.id, move, body, records=records)
@@ -242,13 +198,6 @@ class Actors:
                 text = f"booking {number}: a change of version {version} made {record['version']}"
                 self.cluster.world.accuse(text)
         return answer
-
-    async def _pick(self, number: int) -> Any:
-        """A booking as stored now, if any was acknowledged."""
-        if not self.booking_ids:
-            return None
-        async with self.cluster.shared.store.read_view() as view:
-            return await view.bookings.booking(self.booking_ids[number % len(self.booking_ids)])
 
     # Messages -------------------------------------------------------------------------------
 
@@ -323,34 +272,6 @@ class Actors:
         if admitted > MAX_INQUIRIES and is_one_window:
             world.accuse(f"{admitted} inquiries of one address were admitted")
 
-    # The processor, banks, receivers --------------------------------------------------------
-
-    async def charge_back(self, first: int, second: int) -> None:
-        if (booking := await self._pick(first)) is not None:
-            outcome = ("open", "open", "won", "lost")[second % 4]
-            with suppress(*REFUSALS):
-                await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
-
-    async def move_money(self, first: int, second: int) -> None:
-        """An operator moves money in the processor's own dashboard."""
-        if (booking := await self._pick(first)) is not None:
-            dashboard = self.cluster.fake.dashboard
-            move = dashboard.refund if second % 2 else dashboard.reverse_payout
-            self.manually_moved.add(booking.id)
-            with suppress(*REFUSALS):
-                await move(booking.id, 1 + second * 30)
-
-    async def set_payee_readiness(self, first: int, second: int) -> None:
-        """The processor permits or suspends payouts to a staff member."""
-        number = self.staff[first % len(self.staff)].user_id
-        await self.cluster.fake.dashboard.set_payee_ready(number, second % 2 == 0)
-
-    async def operate_payout(self, first: int, second: int) -> None:
-        if (booking := await self._pick(first)) is not None:
-            decide = PAYOUT_DECISIONS[second % len(PAYOUT_DECISIONS)]
-            with suppress(*REFUSALS):
-                await decide(self.cluster.shared, booking.code)
-
     async def disable(self, first: int, second: int) -> None:
         """Disable an account for a while, or for good if its owner takes no part in the chat."""
         people = (*self.customers[1:], *self.staff)
@@ -367,7 +288,7 @@ class Actors:
 
     async def lose_response(self, first: int, second: int) -> None:
         """Money moves, but the response and its event are lost, maybe over the end of a day."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         kind = ("timeout_before", "timeout_after", "error_500_after")[second % 3]
         await self.cluster.fake.sandbox.add_fault("any", kind, 1)
@@ -378,9 +299,9 @@ class Actors:
             case BookingStatus.DISPUTED:
                 await self.resolve(first, second)
             case _ if booking.payout_due_at is not None:
-                await self._jump_to(booking.payout_due_at)
+                await self.environment.jump_to(booking.payout_due_at)
         await asyncio.sleep(3)
-        await self._advance_wall((SECOND, HOUR, 25 * HOUR)[second % 3])
+        await self.environment.advance_wall((SECOND, HOUR, 25 * HOUR)[second % 3])
 
     async def onboard(self, first: int, _: int) -> None:
         client = self.staff[first % len(self.staff)]
@@ -389,59 +310,9 @@ class Actors:
             page = answer.body["onboarding_url"].rpartition("/")[2]
             await self.cluster.fake.sandbox.complete_payee(page)
 
-    async def processor_fault(self, first: int, second: int) -> None:
-        if first % 4 == 0:
-            op, kind = RARE_FAULTS[second % len(RARE_FAULTS)]
-        else:
-            calls = (*PROCESSOR_CALLS, "any")
-            op, kind = calls[first % len(calls)], CALL_FAULTS[second % len(CALL_FAULTS)]
-        await self.cluster.fake.sandbox.add_fault(op, kind, 1 + second % 3)
-
-    async def event_fault(self, first: int, second: int) -> None:
-        kind = EVENT_FAULTS[second % len(EVENT_FAULTS)]
-        await self.cluster.fake.sandbox.add_fault("event", kind, 1 + first % 3)
-
-    async def change_receiver(self, first: int, second: int) -> None:
-        """A receiver changes its responses, or its owner pauses or enables it."""
-        behaviours = [*RECEIVER_BEHAVIOURS, "pause", "enable"]
-        match behaviours[second % len(behaviours)]:
-            case "pause" | "enable" as change:
-                await self.webhooks.set_active(first, active=change == "enable")
-            case behaviour:
-                self.webhooks.set_behaviour(first, behaviour)
-
-    # Time and machines ----------------------------------------------------------------------
-
-    async def jump_business(self, first: int, second: int) -> None:
-        """Move business time on: mostly to the next time that matters to a booking. Before weeks
-        the service polls events, since a loss for longer than the processor lists events could
-        only be found by reconciliation."""
-        booking = await self._pick(first) if second % 2 else None
-        now = await self.cluster.shared.clock.business()
-        by = BUSINESS_TIME_JUMPS[second // 2 % len(BUSINESS_TIME_JUMPS)]
-        if by > WEEK:
-            await self._advance_wall(self.cluster.shared.policy.processor_event_poll_interval)
-            await due_work.run_all_due(self.cluster.shared)
-        wanted = now + by
-        if booking is not None:
-            times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
-            times.append(booking.ends_at + 72 * HOUR)
-            wanted = min([time for time in times if time and time > now], default=wanted)
-        await self._jump_to(wanted)
-
-    async def pass_time(self, first: int, _: int) -> None:
-        await self._advance_wall(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
-
-    async def _advance_wall(self, by: timedelta) -> None:
-        """Time passes while nothing happens, and people sign in again."""
-        self.cluster.world.advance(by)
-        for client in (*self.customers, *self.staff, self.admin):
-            if client.credentials_end is None:
-                await client.sign_in()
-
     async def advance(self, first: int, second: int) -> None:
         """Take a booking one step along its usual way."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:
             case BookingStatus.PENDING:
@@ -449,34 +320,7 @@ class Actors:
             case BookingStatus.ACCEPTED:
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self._jump_to(booking.ends_at)
+                await self.environment.jump_to(booking.ends_at)
                 await self.confirm(first, second)
             case _ if booking.payout_due_at is not None:
-                await self._jump_to(booking.payout_due_at)
-
-    async def _jump_to(self, at: datetime) -> None:
-        with suppress(RuleBroken):  # It is over already.
-            await sandbox.set_clock(self.cluster.shared, at)
-
-    async def crash(self, first: int, _: int) -> None:
-        self._process(first).kill()
-
-    async def stop(self, first: int, _: int) -> None:
-        self._process(first).stop()
-
-    async def cut_off(self, first: int, second: int) -> None:
-        """A process loses its connection to the store for some seconds."""
-        until = self.cluster.world.loop.time() + 1 + second % 8
-        self._process(first).cut_off_until = until
-
-    async def skew(self, first: int, second: int) -> None:
-        skews = SKEWS if self.cluster.storage.has_own_clock else SKEWS[:-1]
-        self.cluster.skew(self._process(first), timedelta(seconds=skews[second % len(skews)]))
-        self.webhooks.is_clock_steady = self.cluster.storage.has_own_clock
-
-    async def lose_power(self, *_: int) -> None:
-        """The machine with all processes and the store dies."""
-        await self.cluster.lose_power()
-
-    def _process(self, number: int) -> Any:
-        return self.cluster.processes[number % len(self.cluster.processes)]
+                await self.environment.jump_to(booking.payout_due_at)

@@ -39,6 +39,7 @@ from tests.simulation.checks import InvariantChecks
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster, make_cluster
 from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario
+from tests.simulation.environment import Environment
 from tests.simulation.history_end import finish_bookings, mend_processor
 from tests.simulation.plan import Plan
 from tests.simulation.promises import find_untold
@@ -134,8 +135,8 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
             await companion.onboard_payee()
     for number, stage in enumerate(chance.choices(INITIAL_STAGES, k=chance.randint(1, 4))):
         made = await begin_booking(scenes.scenes[number], number, stage)
-        actors.booking_ids.append(made.id)
-    actors.made_before = len(actors.booking_ids) + 1  # One has the conversation.
+        actors.environment.booking_ids.append(made.id)
+    actors.made_before = len(actors.environment.booking_ids) + 1  # One has the conversation.
     background: list[asyncio.Future[None]] = []
     try:
         cluster.start()
@@ -148,7 +149,7 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
         await _judge_messages(actors)
         _judge_tab(actors)
         await _end(cluster, background)
-        for fault in await finish_bookings(scenes, verdict, actors.manually_moved):
+        for fault in await finish_bookings(scenes, verdict, actors.environment.manually_moved):
             world.accuse(fault)
         await _judge_bookings(actors)
         for text in await find_untold(cluster.shared, await _stored_bookings(actors)):
@@ -203,7 +204,9 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, Scenes]:
     )
     known = Scenes(scenes, cluster.book, webhooks)
     tab = ChatClient(await _sign_in(cluster, "tab", people[0].id), conversation.id)
-    return Actors(cluster, customers, staff, enterprise, admin, chats, tab, webhooks), known
+    environment = Environment(cluster, (*customers, *staff, admin), staff, webhooks)
+    actors = Actors(cluster, customers, staff, enterprise, admin, chats, tab, environment)
+    return actors, known
 
 
 async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -> Client:
@@ -249,7 +252,7 @@ async def _do_due_work(actors: Actors, scenes: Scenes) -> None:
     """The faults have ended: within an hour the workers do all that is due."""
     world, shared = actors.cluster.world, actors.cluster.shared
     await mend_processor(scenes)
-    await actors.webhooks.mend()
+    await actors.environment.webhooks.mend()
     await asyncio.sleep(CALM_SECONDS)
     for wait in LIVENESS_WAITS:
         world.advance(wait)
@@ -311,7 +314,7 @@ async def _judge_bookings(actors: Actors) -> None:
     made = len(bookings) - actors.made_before
     if made > len(actors.booking_keys):
         world.accuse(f"{len(actors.booking_keys)} keys made {made} bookings")
-    for number in actors.booking_ids:
+    for number in actors.environment.booking_ids:
         if number not in bookings:
             world.accuse(f"the acknowledged booking {number} is lost")
     for number, record in actors.acknowledged:

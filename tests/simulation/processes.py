@@ -63,10 +63,6 @@ class Process:
         self.stopping = anyio.Event()
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
-    async def run(self, ports: Ports) -> None:
-        """What the process does until it is stopped."""
-        raise NotImplementedError
-
     def stop(self) -> None:
         """Ask it to end, as SIGTERM does."""
         self.stopping.set()
