@@ -38,6 +38,7 @@ help:
 	@echo "make prove   a quarter of an hour of simulation, planted bugs, races and kills, and its table"
 	@echo "make simulate    histories of the whole system with faults: SEEDS=\"1 500\" STORE=memory|sqlite"
 	@echo "make soak-simulation   a shard of 100,000 histories, an hour at most; goes on where the last ended"
+	@echo "make planted       plant 40 bugs, each to be found by the simulation and by a test"
 	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
@@ -92,7 +93,7 @@ soak: $(V)/.dev
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(UNLIMITED) \
 		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants --again
 	$(MAKE) soak-simulation
 	$(BIN)/python -m tests.kills --store sqlite --kills 200 --record
 	$(BIN)/python -m tests.kills --store postgresql --kills 200 --record
@@ -101,16 +102,20 @@ prove: $(V)/.dev
 	$(BIN)/python -m tests.prove
 
 # One shard for each store, of at most half an hour: the next run goes on after its last seed.
-.PHONY: simulate soak-simulation
+.PHONY: simulate soak-simulation planted
 SEEDS ?= 1 500
 STORE ?= memory
+JOBS ?= $(shell nproc)
 simulate: $(V)/.dev
-	$(BIN)/python -m tests.simulation $(SEEDS) --store $(STORE)
+	$(BIN)/python -m tests.simulation $(SEEDS) --store $(STORE) --jobs $(JOBS)
 
-SHARD := --minutes 30 --results tests/simulation/results.csv
+SHARD := --jobs $(JOBS) --minutes 30 --results tests/simulation/results.csv
 soak-simulation: $(V)/.dev
 	$(BIN)/python -m tests.simulation 1 80000 $(SHARD)
 	$(BIN)/python -m tests.simulation 1 20000 $(SHARD) --store sqlite
+
+planted: $(V)/.dev
+	$(BIN)/python -m tests.mutants
 
 # The wheel in an environment of its own with each extra: what the extra is for works.
 .PHONY: installed release sign lowest newest

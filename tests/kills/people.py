@@ -13,6 +13,7 @@ from attrs import asdict, evolve, frozen
 
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.testing.builders import add_companion, add_subscriber, add_user
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import (
@@ -30,7 +31,7 @@ from staffbooking_core.usecases.bookings import requests
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.webhooks import endpoints
 from tests.kills.processes import service_environ
-from tests.support.memory_deployment import actor_of, make_booking_request
+from tests.support.memory_deployment import actor_of
 
 
 @frozen

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
+from staffbooking_adapters.testing.receivers import Behaviour, ReceiverConnection
 from tests.kills.book import Book
-from tests.support.receivers import Behaviour, ReceiverConnection
 
 _NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 

@@ -1,6 +1,6 @@
 """Runs the histories of a range of seeds; the first one that goes wrong is made short and told.
 
-    python -m tests.simulation 1 500                      on every core
+    python -m tests.simulation 1 500 --jobs 2             in two processes
     python -m tests.simulation 17 17 --store sqlite       one history
     python -m tests.simulation 17 17 --save lost-lease    keep it as a regression
     python -m tests.simulation 1 100000 --results FILE --minutes 30
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import csv
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -50,7 +49,7 @@ def main() -> int:
     if given.results is not None:
         _append_row(given.results, given.store, first, last, result, f"{seconds:.0f}")
     if wrong:
-        _tell(wrong, given.store, given.save)
+        _tell(wrong, given)
         return 1
     _print(f"{given.store}: seeds {first} to {last}, 0 violations, {seconds:.0f} s")
     return 0
@@ -61,10 +60,11 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--store", choices=STORES, default="memory")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--results", type=Path)
     parser.add_argument("--save", metavar="NAME")
+    parser.add_argument("--plain", action="store_true", help="tell the seed's own history")
     return parser.parse_args()
 
 
@@ -107,14 +107,16 @@ def run_seeds(seeds: Sequence[int], store: str) -> int:
     return next((seed for seed in seeds if run_history(make_plan(seed), store).violations), 0)
 
 
-def _tell(seed: int, store: str, name: str | None) -> None:
+def _tell(seed: int, given: argparse.Namespace) -> None:
     """Tell the story of the shortest history that goes wrong as that of the seed does."""
     logging.disable(logging.WARNING)
-    plan, outcome = shrink(make_plan(seed), partial(run_history, store=store))
-    _print("\n".join(outcome.story))
-    _print(f"seed {seed} on {store}: {outcome.violations[0]}")
-    if name is not None:
-        _print(f"saved: {save_regression(name, Regression(outcome.violations[0], store, plan))}")
+    run = partial(run_history, store=given.store)
+    plan = make_plan(seed)
+    plan, outcome = (plan, run(plan)) if given.plain else shrink(plan, run)
+    violation = outcome.violations[0]
+    if given.save is not None:
+        _print(f"saved: {save_regression(given.save, Regression(violation, given.store, plan))}")
+    _print("\n".join([*outcome.story, f"seed {seed}: {violation}"]))
 
 
 # Results --------------------------------------------------------------------------------------

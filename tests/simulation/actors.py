@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from staffbooking_adapters.fake import book as books
+from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases.accounts import administration
@@ -120,7 +123,8 @@ class Actors:
                 await self.environment.jump_to(booking.starts_at)
                 await self.accept(first, second)
             case BookingStatus.ACCEPTED:
-                await self.environment.jump_to(booking.starts_at)
+                page_ends = booking.intent.checkout_expires_at - timedelta(minutes=2)
+                await self.environment.jump_to((page_ends, booking.starts_at)[second % 2])
                 await self.pay(first, 0)
             case BookingStatus.PAID:
                 await self.environment.jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
@@ -286,6 +290,18 @@ class Actors:
             if client.credentials_end is None:
                 await client.sign_in()
 
+    async def pay_less(self, first: int, _: int) -> None:
+        """The processor takes less than was ordered, by a defect of its own."""
+        booking = await self.environment.pick(first)
+        answer = await self._move_as_customer(first, "checkout", records=False)
+        if booking is None or answer is None or answer.status >= 300:
+            return
+        fake, now = self.cluster.fake, await self.cluster.shared.clock.business()
+        self.environment.manually_moved.add(booking.id)
+        await books.lock_and_change_intent(fake.sandbox.store, booking.id, now, _order_less)
+        page = answer.body["checkout_url"].rpartition("/")[2]
+        await fake.sandbox.simulate_checkout(page, "succeed")
+
     async def lose_response(self, first: int, second: int) -> None:
         """Money moves, but the response and its event are lost, maybe over the end of a day."""
         if (booking := await self.environment.pick(first)) is None:
@@ -324,3 +340,11 @@ class Actors:
                 await self.confirm(first, second)
             case _ if booking.payout_due_at is not None:
                 await self.environment.jump_to(booking.payout_due_at)
+
+
+def _order_less(intent: FakeIntent) -> tuple[FakeIntent, None]:
+    pages = [
+        evolve(page, command=evolve(page.command, amount=page.command.amount - 1))
+        for page in intent.pages
+    ]
+    return evolve(intent, pages=tuple(pages)), None

@@ -143,9 +143,12 @@ class FaultyStore:
         await self.process.call("has committed", _nothing, _store_fails, faults)
 
     async def _before_commit(self) -> None:
-        """A transaction takes time, in which its process may die."""
-        fault, seconds = self.process.world.decide(f"{self.process.name} commits", (Fault.CRASH,))
+        """A transaction takes time, in which its process may die, and may not be committed."""
+        faults = (Fault.CRASH, Fault.FAIL)
+        fault, seconds = self.process.world.decide(f"{self.process.name} commits", faults)
         await asyncio.sleep(seconds)
+        if fault is Fault.FAIL:
+            _store_fails()
         self.process.die_if(fault is Fault.CRASH)
         self.process.check_connection()
 

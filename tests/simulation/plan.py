@@ -62,6 +62,7 @@ _WEIGHTS = {
     "send_by_channel": 8,
     "charge_back": 1,
     "move_money": 1,
+    "pay_less": 1,
     "onboard": 1,
     "set_payee_readiness": 2,
     "operate_payout": 2,

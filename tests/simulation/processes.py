@@ -160,8 +160,10 @@ class Server(Process):
         async def send(message: Mapping[str, Any]) -> None:
             self.is_ready = message["type"] == "lifespan.startup.complete"
 
-        await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
-        self.is_ready = False
+        try:
+            await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
+        finally:  # A shutdown that takes too long is cancelled.
+            self.is_ready = False
 
     async def request(
         self,

@@ -123,10 +123,15 @@ def hanging_postgres_server() -> Iterator[PostgresServer]:
 
 
 def _run_found_server() -> AbstractContextManager[PostgresServer]:
+    return run_postgres_server(find_binaries())
+
+
+def find_binaries() -> Path:
+    """The folder of the binaries to use; the test is skipped or fails if there are none."""
     binaries = find_system_binaries() or find_wheel_binaries()
     if binaries is None:
         skip_or_fail("postgres", "PostgreSQL", NO_POSTGRES_MESSAGE)
-    return run_postgres_server(binaries)
+    return binaries
 
 
 def find_system_binaries() -> Path | None:
