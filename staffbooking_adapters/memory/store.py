@@ -124,7 +124,7 @@ class MemoryStore:
             place = MemoryTransaction(committed.state.fork(), committed.shared, committed.policy)
             yield place
             committed.state = place.state
-            for hint in sorted(place.hints):
+            for hint in place.hints:
                 self.hints.give(hint)
 
 

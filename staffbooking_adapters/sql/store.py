@@ -177,7 +177,7 @@ class SqlStore:
             return await work(self._begin_transaction(connection, hints)), hints
 
         result, hints = await self.database.run_transaction(run_in_transaction)
-        for hint in sorted(hints):
+        for hint in hints:
             self.hints.give(hint)
         return result
 
@@ -194,7 +194,7 @@ class SqlStore:
 
         async with self.database.open_transaction(run_in_transaction) as (opened, _):
             yield opened
-        for hint in sorted(hints):
+        for hint in hints:
             self.hints.give(hint)
 
     def _begin_transaction(self, connection: Connection, hints: set[Hint]) -> Transaction:

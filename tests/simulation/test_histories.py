@@ -17,7 +17,7 @@ from tests.simulation.plan import make_plan
 from tests.simulation.regressions import FOLDER, load_regression
 from tests.simulation.shrink import shrink
 
-HISTORIES = {"memory": 400, "sqlite": 100}
+HISTORIES = {"memory": 180, "sqlite": 30}
 HISTORIES_PER_TEST = 10
 PARTS = [
     (store, first)
