@@ -115,7 +115,7 @@ class Actors:
             self.cluster.world.accuse(f"the credit of booking {booking.id} was used twice")
 
     async def act_on_time(self, first: int, second: int) -> None:
-        """Act at the very moment of a deadline."""
+        """Act at the very moment of a deadline, or too early."""
         if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:
@@ -127,8 +127,10 @@ class Actors:
                 await self.environment.jump_to((page_ends, booking.starts_at)[second % 2])
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self.environment.jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
-                await self._move_as_customer(first, "cancel", {"reason": "rain"})
+                at = booking.starts_at - (24, 48, 72, 0)[second % 4] * HOUR
+                await self.environment.jump_to(at)
+                move = (self.cancel, self.cancel, self.dispute, self.confirm)[second % 4]
+                await move(first, 1)
 
     async def accept(self, first: int, _: int) -> None:
         await self._move_as_staff(first, "accept")

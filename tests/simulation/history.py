@@ -262,7 +262,7 @@ async def _do_due_work(actors: Actors, scenes: Scenes) -> None:
     world, shared = actors.cluster.world, actors.cluster.shared
     await mend_processor(scenes)
     await actors.environment.webhooks.mend()
-    await asyncio.sleep(CALM_SECONDS)
+    await asyncio.sleep(max(world.slow_until - world.loop.time(), 0) + CALM_SECONDS)
     for wait in LIVENESS_WAITS:
         world.advance(wait)
         actors.cluster.restart_workers()

@@ -116,6 +116,8 @@ class World:
         self.loop = asyncio.get_running_loop()
         self.is_calm = True
         """Whether no faults happen: before and after the actions."""
+        self.slow_until = 0.0
+        """The loop's time at which the last slow call ends."""
         self.violations: list[str] = []
         self.fired: list[str] = []
         """The names of the decisions that brought a fault."""
@@ -144,6 +146,8 @@ class World:
             self.fired.append(name)
             self.tell(f"{name}: {fault}")
         seconds = MAX_SLOW_SECONDS * delay if fault is Fault.SLOW else MAX_DELAY_SECONDS * delay**6
+        if fault is Fault.SLOW:
+            self.slow_until = max(self.slow_until, self.loop.time() + seconds)
         self.record(f"{name} {fault} {seconds:.6f}")
         return fault, seconds
 
