@@ -347,6 +347,12 @@ async def test_sqlite_scans_no_big_table(sqlite, name):
     assert [line for line in plan if re.search(scan, line)] == []
 
 
+@pytest.mark.parametrize("name", ["plain", "plain, later", "service", "day, common"])
+async def test_rows_along_the_rank_are_not_sorted(postgres, name):
+    """A search that finds its page along the rank sorts nothing."""
+    assert [line for line in await postgresql_plan(postgres, name) if "Sort" in line] == []
+
+
 async def test_bookings_since_use_the_index(postgres, sqlite):
     """The bookings of a companion since a time are read by two range conditions on one index, which
     leave out earlier bookings."""
