@@ -21,7 +21,7 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages bench-overload soak docs lock clean
+.PHONY: help demo test check bench bench-money bench-webhooks bench-channel bench-people bench-pages bench-overload soak prove docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite, or make demo PORT=8080; prints where to look"
@@ -34,7 +34,8 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-overload   twice and ten times the load that can be served; the channel and the worker beside it"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
-	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories"
+	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories, 400 kills"
+	@echo "make prove   a quarter of an hour of simulation, planted bugs, races and kills, and its table"
 	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
@@ -91,6 +92,11 @@ soak: $(V)/.dev
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants
 	$(BIN)/python -m tests.simulation 1 5000
+	$(BIN)/python -m tests.kills --store sqlite --kills 200 --record
+	$(BIN)/python -m tests.kills --store postgresql --kills 200 --record
+
+prove: $(V)/.dev
+	$(BIN)/python -m tests.prove
 
 # The wheel in an environment of its own with each extra: what the extra is for works.
 .PHONY: installed release sign lowest newest

@@ -35,13 +35,14 @@ from benchmarks.sockets import CountingClient, connect_counting_client
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.testing.builders import add_companion, add_user
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_adapters.wiring import open_ports
 from staffbooking_core.domain.accounts.users import Actor, Session, hash_session_token
 from staffbooking_core.domain.messaging.conversations import ConversationKind
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.messaging import messages
-from tests.support.memory_deployment import actor_of, make_booking_request
+from tests.support.memory_deployment import actor_of
 
 ORIGIN = "http://bench.local"
 CONNECTIONS_PER_USER = 10

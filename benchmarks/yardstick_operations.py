@@ -183,6 +183,7 @@ def search_statement(query: bytes) -> tuple[str, list[Any], int, int]:
             has_date=day is not None,
             size=13 if limit <= 12 else 51,
             has_offset=page > 1,
+            is_weekday_common=day is not None,
         )
     )
     values = {

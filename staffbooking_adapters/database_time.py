@@ -63,10 +63,13 @@ class DatabaseTime:
 
     async def wait_for(self, future: asyncio.Future[_T]) -> _T:
         """Await a future that the database's progress resolves. When the budget is spent, the
-        future gets StoreUnavailable."""
+        future gets StoreUnavailable: at once if it was spent before, so that whoever resolves
+        futures in turn never takes it for one that still waits."""
+        if self.seconds <= 0:
+            self._time_out(future)
         started = monotonic()
         # A bare timer: `asyncio.timeout` costs as much as the rest of a small query.
-        timer = future.get_loop().call_later(self.remaining(), self._time_out, future)
+        timer = future.get_loop().call_later(max(self.seconds, 0), self._time_out, future)
         try:
             return await future
         finally:

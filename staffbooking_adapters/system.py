@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from time import time_ns
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from staffbooking_adapters.batcher import Batcher
 from staffbooking_core.domain.accounts.api_keys import API_KEY_RANDOM_LENGTH, BASE62_ALPHABET
 from staffbooking_core.ports import Store
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
+
+_MAX_SHARED_READS = 500
 
 _CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -30,6 +34,9 @@ class SystemClock:
     async def business(self) -> datetime:
         return self.wall()
 
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.wall()
+
     def skew(self) -> timedelta | None:
         return timedelta(0)
 
@@ -38,12 +45,16 @@ class SystemClock:
 
 
 class SandboxClock(SystemClock):
-    """Business time is ahead of wall time by an offset in the store. The offset is read on each
-    call, so every process sees a change at once. Wall time is `real_clock`'s."""
+    """Business time is ahead of wall time by an offset in the store. The offset is read after each
+    call, so every process sees a change at once; calls that wait together share a reading. Wall
+    time is `real_clock`'s."""
 
     def __init__(self, store: Store, real_clock: SystemClock) -> None:
         self._store = store
         self._real_clock = real_clock
+        self._offset_reads: Batcher[None, timedelta] = Batcher(
+            self._read_offset, max_batch_size=_MAX_SHARED_READS
+        )
 
     def wall(self) -> datetime:
         return self._real_clock.wall()
@@ -52,8 +63,14 @@ class SandboxClock(SystemClock):
         return self._real_clock.skew()
 
     async def business(self) -> datetime:
+        return self.business_at(await self._offset_reads.submit(None))
+
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.wall() + clock_offset
+
+    async def _read_offset(self, calls: Sequence[None]) -> Sequence[timedelta]:
         async with self._store.read_view() as view:
-            return self.wall() + await view.sandbox.clock_offset()
+            return [await view.sandbox.clock_offset()] * len(calls)
 
 
 class SystemIds:

@@ -13,13 +13,14 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, fields
+from attrs import evolve
 
 from staffbooking_adapters.extras import check_extra
 from staffbooking_adapters.files.local import LocalFiles, find_write_problem
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters.port_checks import check_adapters
 from staffbooking_adapters.settings import (
     FakeProcessorSettings,
     Settings,
@@ -69,7 +70,7 @@ def memory_ports(
     names in `Ports`. With `payments` there is no sandbox, unless it is given too.
 
     Not for a public service: ids are predictable, and passwords are stored in clear text. Raises
-    TypeError for a name that is no port.
+    TypeError for a name that is no port, and for an adapter that lacks what its port promises.
     """
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
@@ -81,6 +82,7 @@ def memory_ports(
     from staffbooking_adapters.memory.store import MemoryStore
     from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 
+    check_adapters(adapters)
     policy = policy or Policy()
     store = adapters.get("store") or MemoryStore(policy)
     clock: Clock = adapters.get("clock") or (
@@ -96,14 +98,14 @@ def memory_ports(
     )
     made: dict[str, Any] = {
         "store": store,
-        "admission": store.admission,
+        "admission": adapters.get("admission") or store.admission,
         "payments": processor,
         "clock": clock,
         "ids": doubles.SeededIds(),
         "hasher": doubles.PlainHasher(),
         "vault": MemoryVault(["key"]),
         "notifier": doubles.RecordingNotifier(),
-        "hints": store.hints,
+        "hints": adapters.get("hints") or store.hints,
         "webhook_sender": MemorySender(),
         "pubsub": LocalChat(),
         "content_filter": doubles.PermissiveContentFilter(),
@@ -164,7 +166,7 @@ async def open_ports(
 
     The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
     process can't write to the files folder, or if the policy has a sandbox without a port for it;
-    TypeError for a name that is no such port; MissingExtra if the settings need another extra.
+    TypeError for what is no such port; MissingExtra if the settings need another extra.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.ics.calendars import IcsCalendars
@@ -228,9 +230,7 @@ async def open_ports(
 
 
 def _check_replacements(policy: Policy, adapters: Mapping[str, Any]) -> None:
-    replaceable = {field.name for field in fields(Ports)} - {"store", "admission", "hints"}
-    if unknown := adapters.keys() - replaceable:
-        raise TypeError(f"no ports that can be replaced: {', '.join(sorted(unknown))}")
+    check_adapters(adapters, excluded=("store", "admission", "hints"))
     if policy.sandbox and "payments" in adapters and "sandbox" not in adapters:
         raise SettingsError("SANDBOX", "requires fake payments: others are given")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +50,7 @@ class RedisPubSubTransport:
         async with self.get_client().pubsub() as pubsub:
             await pubsub.subscribe(self._channel)
             is_ping_pending = False
-            while True:
+            while not _is_cancelled():
                 message = await pubsub.get_message(
                     timeout=REPLY_TIMEOUT_SECONDS if is_ping_pending else PING_INTERVAL_SECONDS
                 )
@@ -61,6 +62,8 @@ class RedisPubSubTransport:
                     on_payload(message["data"])
                 elif message["type"] == "subscribe":
                     on_subscribed()  # Repeated if the client reconnects by itself.
+
+        raise asyncio.CancelledError
 
     async def close(self) -> None:
         if self._client is not None:
@@ -81,3 +84,10 @@ class RedisPubSubTransport:
                 socket_connect_timeout=REPLY_TIMEOUT_SECONDS,
             )
         return self._client
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was cancelled and the client lost it: its `asyncio.wait_for` does before
+    Python 3.12, where its result comes at the same moment."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from staffbooking_core.domain.accounts.api_keys import API_KEY_RANDOM_LENGTH, BASE62_ALPHABET
 from staffbooking_core.domain.messaging.conversations import ContentFindings
-from staffbooking_core.ports import Email, Store
+from staffbooking_core.ports import Email, Store, UndeliverableEmail
 
 CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -41,7 +41,10 @@ class VirtualClock:
         if self._store is None:
             return self.now + self.offset
         async with self._store.read_view() as view:
-            return self.now + self.offset + await view.sandbox.clock_offset()
+            return self.business_at(await view.sandbox.clock_offset())
+
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.now + self.offset + (timedelta() if self._store is None else clock_offset)
 
     def skew(self) -> timedelta | None:
         return self.machine_skew
@@ -98,16 +101,25 @@ class PlainHasher:
 
 
 class RecordingNotifier:
-    """Records alerts, as (booking id, text), and emails, each the oldest first."""
+    """Records alerts, as (booking id, text), and emails, each the oldest first.
+
+    The next emails fail with `errors`, and all to `refused_addresses` are undeliverable.
+    """
 
     def __init__(self) -> None:
         self.alerts: list[tuple[int, str]] = []
         self.emails: list[Email] = []
+        self.errors: list[Exception] = []
+        self.refused_addresses: set[str] = set()
 
     async def alert_operators(self, booking_id: int, text: str) -> None:
         self.alerts.append((booking_id, text))
 
     async def send_email(self, email: Email) -> None:
+        if email.to in self.refused_addresses:
+            raise UndeliverableEmail("the address is refused")
+        if self.errors:
+            raise self.errors.pop(0)
         self.emails.append(email)
 
 

@@ -1,10 +1,11 @@
-"""A pytest plugin: ports in memory, and what a failing contract promises.
+"""A pytest plugin: ports in memory, a whole service on them, and what a failing contract promises.
 
 In a `conftest.py` of yours: `pytest_plugins = ["staffbooking_adapters.testing.plugin"]`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Generator
 from datetime import UTC, datetime
@@ -12,10 +13,11 @@ from datetime import UTC, datetime
 import pytest
 
 from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.testing.service import Service, make_service
 from staffbooking_adapters.wiring import memory_ports
 from staffbooking_core.ports import Ports
 
-__all__ = ["NOW", "anyio_backend", "clock", "ports"]
+__all__ = ["NOW", "anyio_backend", "clock", "ports", "service"]
 
 NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
 """The time at which `clock` stands."""
@@ -40,6 +42,17 @@ def clock(ports: Ports) -> VirtualClock:
     """The clock of `ports`: `clock.advance(timedelta(hours=1))` moves it."""
     assert isinstance(ports.clock, VirtualClock)
     return ports.clock
+
+
+@pytest.fixture
+def service(ports: Ports) -> Service:
+    """A service on `ports`: a customer, a companion, a fake processor, their receivers."""
+    # A loop of its own, so that any plugin may run the test; it leaves nothing behind in a loop.
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(make_service(ports))
+    finally:
+        loop.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -60,6 +60,8 @@ class BookingRequestContext:
     booking_id: int
     companion: BookableCompanion | None
     customer: User | None
+    clock_offset: timedelta
+    """How far business time is ahead of the wall clock in a sandbox."""
 
 
 @frozen

@@ -56,7 +56,8 @@ class IdempotencyWritePort(IdempotencyReadPort, Protocol):
     """Commands on stored responses."""
 
     async def save_response(self, response: StoredResponse) -> None:
-        """Store the first response of a key; an expired one is replaced.
+        """Store the first response of a key; an expired one is replaced. The time of the call is
+        the response's `expires_at` less `Policy.idempotency_lifetime`.
 
         Raises ConstraintViolated(IDEMPOTENCY_KEY_TAKEN), also where a call holds the key.
         """

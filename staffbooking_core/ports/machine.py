@@ -23,6 +23,11 @@ class Clock(Protocol):
         """The service's time: for starts, refunds and payouts. The sandbox may move it ahead."""
         ...
 
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        """The service's time now, with the store's clock offset as it was just read: for
+        use-cases that read it together with other rows."""
+        ...
+
     def skew(self) -> timedelta | None:
         """How far this machine's own clock is ahead of real time as the store has it, now;
         negative where it is behind. None where the two were not compared lately."""

@@ -49,9 +49,10 @@ class PaymentProcessor(Protocol):
     """A payment processor. Amounts are in minor units.
 
     Every method raises only subclasses of ProcessorError, and ends within `timeout_seconds`: past
-    that it raises Unknown, as the call may have been executed. The same key with the same command
-    gives the first result again, and never moves money twice. `key.op_id` is stored with
-    what a call creates, and comes back in snapshots.
+    that it raises Unknown, as the call may have been executed. ProcessorRefused and Busy mean
+    that it was not. The same key with the same command gives the first result again, and never
+    moves money twice; with another command it raises OperationKeyReused. `key.op_id` is stored
+    with what a call creates, and comes back in snapshots; what was made by hand has None.
     """
 
     @property
@@ -71,7 +72,8 @@ class PaymentProcessor(Protocol):
     async def open_checkout(
         self, command: OpenCheckout, key: OperationKey, timeout_seconds: float
     ) -> Checkout:
-        """Open a hosted checkout page."""
+        """Open a hosted checkout page, which can be paid once, until `command.expires_at`. Refused
+        as AMOUNT_TOO_SMALL below `min_amount`."""
         ...
 
     async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:
@@ -82,19 +84,21 @@ class PaymentProcessor(Protocol):
     async def refund(
         self, command: RefundPayment, key: OperationKey, timeout_seconds: float
     ) -> RefundState:
-        """Refund a payment, in full or in part."""
+        """Refund a payment, in full or in part. Refused as MISSING, as EXCEEDS_REMAINING or
+        NOTHING_LEFT where less or nothing is left of it, as DISPUTED during a chargeback."""
         ...
 
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
-        """Transfer money to a payee."""
+        """Transfer money of a payment to a payee. Refused as MISSING, as EXCEEDS_REMAINING where
+        all payouts of the payment would exceed it, as PAYEE_NOT_READY."""
         ...
 
     async def reverse_payout(
         self, command: ReversePayout, payout_ref: str, key: OperationKey, timeout_seconds: float
     ) -> ReversalState:
-        """Take a payout back, in full or in part."""
+        """Take a payout back, in full or in part. Refused as EXCEEDS_REMAINING beyond it."""
         ...
 
     async def open_payee(
@@ -104,7 +108,7 @@ class PaymentProcessor(Protocol):
         ...
 
     async def payee(self, ref: str, timeout_seconds: float) -> PayeeState:
-        """The state of a payee's account."""
+        """The state of a payee's account. Refused as MISSING where there is none."""
         ...
 
     async def onboarding_link(

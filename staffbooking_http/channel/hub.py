@@ -163,11 +163,14 @@ class ChannelHub:
 
     async def _refuse_over_limit(self, connection: ChannelConnection, ref: Any) -> Frame | None:
         """Count an event against its user, over all connections and processes; returns the error
-        of an event beyond the limit."""
+        of an event beyond the limit, or of one that could not be counted in time."""
         rule, now = self._ports.policy.limits.channel_user, self._ports.clock.wall()
         scope = f"{rule.name}:user:{connection.user_id}"
-        with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
-            verdict = await self._ports.admission.count_hit(scope, rule, now)
+        try:
+            with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
+                verdict = await self._ports.admission.count_hit(scope, rule, now)
+        except StoreUnavailable as error:
+            return error_frame(error, ref)
         return None if verdict.allowed else error_frame(RateLimitExceeded(verdict), ref)
 
     async def _close_ended_sessions(self) -> None:

@@ -34,9 +34,10 @@ class ApiError(Exception):
         body: Mapping[str, Any] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        body = body or {}
-        self.status, self.body, self.retry_after = status, body, retry_after
-        self.code = str(body.get("code", ""))
+        self.status: int | None = status
+        self.body: Mapping[str, Any] = body or {}
+        self.retry_after: float | None = retry_after
+        self.code: str = str(self.body.get("code", ""))
         super().__init__(f"{message} ({self.code or status or 'no answer'})")
 
 

@@ -14,6 +14,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HEAD = """
+import asyncio
+from contextlib import asynccontextmanager
+from itertools import count
+
+from attrs import evolve
+
 from datetime import datetime, timedelta
 import pytest
 from staffbooking_adapters.memory.doubles import PlainHasher, SeededIds, VirtualClock
@@ -24,6 +30,23 @@ from staffbooking_adapters.testing.machine import (
     ClockContract, HasherContract, IdGeneratorContract, VaultContract,
 )
 from staffbooking_adapters.vault import KeyringVault
+from staffbooking_adapters.chat.local import LocalChat
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.testing.builders import NOW, POLICY
+from staffbooking_adapters.testing.notifier import NotifierBench, NotifierContract
+from staffbooking_adapters.testing.processor import ProcessorBench, commands, reads
+from staffbooking_adapters.testing.pubsub import PubSubContract
+from staffbooking_adapters.testing.store.companions.saved import SavedContract
+from staffbooking_adapters.testing.webhook_sender import WebhookSenderContract
+from staffbooking_adapters.webhook.sender import HttpSender
+from staffbooking_core import (
+    DeliveryFailure, MovementKind, ProcessorRefused, RefusalCode, UndeliverableEmail, Unknown,
+)
+from tests.mail.test_notifiers_contract import RecordedMails
+from tests.money.processors import FakeProcessorWorld
 """
 
 FILES = """
@@ -71,6 +94,66 @@ class Test{name}(VaultContract):
     def vault(self):
         return {name}(["a secret key"])
 """
+
+NOTIFIER = """
+class {name}(RecordingNotifier):
+    {fault}
+
+class Test{name}(NotifierContract):
+    @asynccontextmanager
+    async def open_bench(self, request):
+        notifier = {name}()
+        yield NotifierBench(notifier, RecordedMails(notifier))
+"""
+CHAT = """
+class {name}(LocalChat):
+    {fault}
+
+class Test{name}(PubSubContract):
+    @asynccontextmanager
+    async def open_processes(self, request):
+        yield [{name}()]
+"""
+SENDER = """
+class {name}(HttpSender):
+    {fault}
+
+class Test{name}(WebhookSenderContract):
+    @asynccontextmanager
+    async def open_sender(self, names, *, allow_loopback):
+        sender = {name}(insecure=allow_loopback, resolver=names)
+        yield sender
+        await sender.close()
+"""
+STORE = """
+class {name}(MemoryStore):
+    {fault}
+
+class Test{name}(SavedContract):
+    @asynccontextmanager
+    async def open_store(self, request):
+        yield {name}(POLICY)
+"""
+PROCESSOR = """
+class {{name}}(FakeProcessor):
+    {{fault}}
+
+class Test{{name}}({suite}):
+    @asynccontextmanager
+    async def open_bench(self, request):
+        clock = VirtualClock(NOW)
+        url, book = "http://test", MemoryFakeDocumentStore()
+        processor = {{name}}(book, clock, base_url=url, secret=b"events", fee_ppm=29_000)
+        yield ProcessorBench(processor, FakeProcessorWorld(processor), clock)
+"""
+CHECKOUTS, REFUNDS, KEYS, LOST = (
+    PROCESSOR.format(suite=f"commands.{suite}")
+    for suite in ("Checkouts", "Refunds", "OperationKeys", "Faults")
+)
+PAYEES, WEBHOOKS, EVENTS, STATEMENTS = (
+    PROCESSOR.format(suite=f"reads.{suite}")
+    for suite in ("Payees", "Webhooks", "EventLists", "Statements")
+)
 
 FAULTS = {
     "files are cut": (
@@ -159,10 +242,167 @@ FAULTS = {
         "    def open(self, purpose, sealed, row_id): return sealed",
         "Seals of the same secret differ",
     ),
+    "a subject is lost": (
+        NOTIFIER,
+        "async def send_email(self, email): await super().send_email(evolve(email, subject=''))",
+        "at its address, with its subject and text",
+    ),
+    "a link is lost": (
+        NOTIFIER,
+        "async def send_email(self, email): await super().send_email(evolve(email, url=None))",
+        "The address of the page that a mail asks to open is in it",
+    ),
+    "a failed mail counts as sent": (
+        NOTIFIER,
+        "async def send_email(self, email):\n"
+        "        try: await super().send_email(email)\n"
+        "        except OSError: pass",
+        "A mail that fails for now raises an error",
+    ),
+    "a failed mail is given up": (
+        NOTIFIER,
+        "async def send_email(self, email):\n"
+        "        try: await super().send_email(email)\n"
+        "        except OSError: raise UndeliverableEmail('no') from None",
+        "but not UndeliverableEmail, which would give it up",
+    ),
+    "a refused mail is sent again": (
+        NOTIFIER,
+        "async def send_email(self, email):\n"
+        "        try: await super().send_email(email)\n"
+        "        except UndeliverableEmail: raise OSError from None",
+        "A mail that can never be delivered raises UndeliverableEmail",
+    ),
+    "an alert has no booking": (
+        NOTIFIER,
+        "async def alert_operators(self, booking_id, text): await super().alert_operators(0, text)",
+        "with the booking's id and its text",
+    ),
+    "a former subscriber is told": (
+        CHAT,
+        "@asynccontextmanager\n"
+        "    async def subscribe(self, subscriber):\n"
+        "        self._subscribers.append(subscriber)\n"
+        "        yield",
+        "A subscriber whose context has ended is told nothing more",
+    ),
+    "the publisher's process is told later": (
+        CHAT,
+        "def publish(self, broadcast):"
+        " asyncio.get_running_loop().call_soon(super().publish, broadcast)",
+        "Publishing tells each subscriber of the same process once, before it returns",
+    ),
+    "a broadcast comes twice": (
+        CHAT,
+        "def publish(self, broadcast): super().publish(broadcast); super().publish(broadcast)",
+        "once and unchanged",
+    ),
+    "nobody is told of messages": (
+        CHAT,
+        "def publish_messages_stored(self): pass",
+        "Every process is told that messages were stored",
+    ),
+    "a body is changed": (
+        SENDER,
+        "async def send(self, url, headers, body, timeout_seconds):"
+        " return await super().send(url, headers, body + b' ', timeout_seconds)",
+        "exactly the bytes of the body: the signature is over these bytes",
+    ),
+    "a redirect is a success": (
+        SENDER,
+        "async def send(self, *given):\n"
+        "        found = await super().send(*given)\n"
+        "        return 200 if isinstance(found, int) and 300 <= found < 400 else found",
+        "A redirect is returned as its status",
+    ),
+    "a failed attempt is an error": (
+        SENDER,
+        "async def send(self, *given):\n"
+        "        found = await super().send(*given)\n"
+        "        if found is DeliveryFailure.CONNECTION_CLOSED: raise ConnectionResetError\n"
+        "        return found",
+        "A receiver without a response is a `DeliveryFailure`, never an error",
+    ),
+    "this machine is a public host": (
+        SENDER,
+        "def __init__(self, *, insecure, resolver):"
+        " super().__init__(insecure=True, resolver=resolver)",
+        "An address of this machine, of a private network",
+    ),
+    "a name is never unsafe": (
+        SENDER,
+        "async def resolves_to_unsafe(self, host): return False",
+        "`resolves_to_unsafe` is true where any address of a name is unsafe",
+    ),
+    "a row of the store is lost": (
+        STORE,
+        "async def run_transaction(self, work):\n"
+        "        before, result = self._committed.state, await super().run_transaction(work)\n"
+        "        if before.saved_people.values() != self._committed.state.saved_people.values():\n"
+        "            self._committed.state = before\n"
+        "        return result",
+        "The list is of one customer alone, newest first",
+    ),
+    "a page is left open": (
+        CHECKOUTS,
+        "async def close_checkout(self, ref, key, timeout_seconds):\n"
+        "        closed = await super().close_checkout(ref, key, timeout_seconds)\n"
+        "        return evolve(closed, status='open')",
+        "A closed checkout is expired and cannot be paid",
+    ),
+    "a refund is nobody's": (
+        REFUNDS,
+        "async def snapshot(self, refs, timeout_seconds):\n"
+        "        found = await super().snapshot(refs, timeout_seconds)\n"
+        "        return evolve(found, refunds=tuple(evolve(r, op_id=None) for r in found.refunds))",
+        "the snapshot has it with the operation's id",
+    ),
+    "a repeated call refunds again": (
+        KEYS,
+        "numbers = count(100)\n"
+        "    async def refund(self, command, key, timeout_seconds):\n"
+        "        key = evolve(key, generation=next(self.numbers))\n"
+        "        return await super().refund(command, key, timeout_seconds)",
+        "A repeat under the same key gets the first answer and makes no second refund",
+    ),
+    "a lost answer is a refusal": (
+        LOST,
+        "async def refund(self, *given):\n"
+        "        try: return await super().refund(*given)\n"
+        "        except Unknown: raise ProcessorRefused(RefusalCode.INVALID) from None",
+        "A call whose answer was lost raises `Unknown`",
+    ),
+    "every payee is ready": (
+        PAYEES,
+        "async def payee(self, *given): return evolve(await super().payee(*given), ready=True)",
+        "An account that is not ready has needs, and a ready one has none",
+    ),
+    "an old event is valid": (
+        WEBHOOKS,
+        "def parse_webhook(self, headers, body, now):"
+        " return super().parse_webhook(headers, body, NOW)",
+        "An event six minutes old or in the future is refused",
+    ),
+    "a cursor is ignored": (
+        EVENTS,
+        "async def list_events(self, cursor, timeout_seconds):"
+        " return await super().list_events(None, timeout_seconds)",
+        "A cursor lists later events, and repeats no events older than the previous page",
+    ),
+    "fees are left out": (
+        STATEMENTS,
+        "async def statement(self):\n"
+        "        async for line in super().statement():\n"
+        "            if line.kind is not MovementKind.FEE: yield line",
+        "The lines, fees included, add up to the platform's balance",
+    ),
 }
 
 
-SOUND = {f"Sound{number}": each for number, each in enumerate((FILES, CLOCK, HASHER, IDS, VAULT))}
+SOUND = {
+    f"Sound{number}": each
+    for number, each in enumerate(dict.fromkeys(template for template, _, _ in FAULTS.values()))
+}
 
 
 @pytest.fixture(scope="module")

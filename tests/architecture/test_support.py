@@ -21,7 +21,7 @@ def test_the_table_adds_up_a_tier() -> None:
     )
     assert [row.split() for row in rows] == [
         ["tests/domain", "+", "tests/usecases", "3.8", "of", "75"],
-        ["tests/e2e", "91.0", "of", "80", "OVER"],
+        ["tests/e2e", "+", "tests/kills", "91.0", "of", "80", "OVER"],
     ]
 
 

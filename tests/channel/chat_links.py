@@ -2,60 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 
-import anyio
 import asyncpg
 
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisPubSubTransport
 from staffbooking_adapters.chat.shared import PubSubTransport, SharedChat
 from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
+from staffbooking_adapters.testing.pubsub import RecordingSubscriber
 from staffbooking_core.ports import PubSub
 from staffbooking_core.representations.channel import Broadcast, ServerEvent
 from tests.support.postgres import driver_url
 from tests.support.redis import RedisServer
 
-WAIT_TIMEOUT_SECONDS = 10.0
-"""Seconds before a wait fails; a passing test never takes this long."""
-
-
-class RecordingListener:
-    """Records the broadcasts it receives, oldest first."""
-
-    def __init__(self) -> None:
-        self.stored_count = 0
-        """Number of notifications that messages were stored."""
-        self.broadcasts: list[Broadcast] = []
-        self._changed = asyncio.Event()
-
-    def on_messages_stored(self) -> None:
-        self.stored_count += 1
-        self._changed.set()
-
-    def on_broadcast(self, broadcast: Broadcast) -> None:
-        self.broadcasts.append(broadcast)
-        self._changed.set()
-
-    async def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait until a condition holds that a broadcast brings about."""
-        with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def wait_until_last(self, last: Broadcast) -> None:
-        """Wait for the final broadcast."""
-        await self.wait_until(lambda: last in self.broadcasts[-1:])
-
 
 @asynccontextmanager
-async def listen_to(chat: PubSub) -> AsyncIterator[RecordingListener]:
+async def listen_to(chat: PubSub) -> AsyncIterator[RecordingSubscriber]:
     """A listener on the broadcasts of other processes."""
-    listener = RecordingListener()
+    listener = RecordingSubscriber()
     async with chat.subscribe(listener):
         if isinstance(chat, SharedChat):
             await listener.wait_until(lambda: listener.stored_count)
@@ -133,3 +100,13 @@ class RedisTransport:
         async with self.server.client() as operator:
             clients = await operator.client_list(_type="pubsub" if listening else "normal")
             return len(clients) - (not listening)
+
+
+@asynccontextmanager
+async def open_shared_chats(transport: ChatTransport) -> AsyncIterator[list[SharedChat]]:
+    """The chats of two processes with a common transport."""
+    async with AsyncExitStack() as stack:
+        chats = [SharedChat(transport.wire()) for _ in range(2)]
+        for chat in chats:
+            stack.push_async_callback(chat.close)
+        yield chats

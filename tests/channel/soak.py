@@ -29,6 +29,7 @@ from websockets.exceptions import WebSocketException
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.testing.builders import add_companion, add_user
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
 from staffbooking_core.domain.accounts.users import Actor, Session, hash_session_token
 from staffbooking_core.domain.messaging.conversations import Message
@@ -36,7 +37,7 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.messaging import messages
 from tests.channel.chat_links import ChatTransport
-from tests.support.memory_deployment import actor_of, make_booking_request
+from tests.support.memory_deployment import actor_of
 from tests.support.reserved_ports import port_number, reserve_port
 
 ACK_TIMEOUT_SECONDS = 10.0

@@ -1,29 +1,27 @@
-"""Contract of the chat (`PubSub`), local and over each transport between processes."""
+"""The chat between processes over each transport: limits, and connections that break."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 
 import anyio
 import pytest
 
 from staffbooking_adapters.chat import shared
-from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisPubSubTransport
 from staffbooking_adapters.chat.shared import PubSubTransport, SharedChat
 from staffbooking_adapters.codec import encode
 from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
+from staffbooking_adapters.testing.pubsub import WAIT_TIMEOUT_SECONDS, RecordingSubscriber
 from tests.channel.chat_links import (
-    WAIT_TIMEOUT_SECONDS,
     ChatTransport,
     PostgresTransport,
-    RecordingListener,
     RedisTransport,
     closing_chat,
     listen_to,
     make_typing_broadcast,
+    open_shared_chats,
 )
 from tests.support.postgres import PostgresServer, database_name
 
@@ -41,138 +39,19 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
     await postgres_server.drop_database(database_name(url))
 
 
-def find_transport(request: pytest.FixtureRequest) -> ChatTransport:
+@pytest.fixture(params=["postgresql", "redis"])
+def transport(request: pytest.FixtureRequest) -> ChatTransport:
+    """The transport between processes."""
     if request.param == "redis":
         return RedisTransport(request.getfixturevalue("redis_server"))
     return PostgresTransport(request.getfixturevalue("postgres_url"))
 
 
-@pytest.fixture(params=["postgresql", "redis"])
-def transport(request: pytest.FixtureRequest) -> ChatTransport:
-    """The transport between processes."""
-    return find_transport(request)
-
-
 @pytest.fixture
 async def processes(transport: ChatTransport) -> AsyncIterator[list[SharedChat]]:
     """The chats of two processes with a common transport."""
-    async with AsyncExitStack() as stack:
-        chats = [SharedChat(transport.wire()) for _ in range(2)]
-        for chat in chats:
-            stack.push_async_callback(chat.close)
+    async with open_shared_chats(transport) as chats:
         yield chats
-
-
-@pytest.fixture(params=["local", "postgresql", "redis"])
-def optional_transport(request: pytest.FixtureRequest) -> ChatTransport | None:
-    """A transport between processes, or None for a local chat."""
-    return None if request.param == "local" else find_transport(request)
-
-
-@pytest.fixture
-async def chat(optional_transport: ChatTransport | None) -> AsyncIterator[LocalChat]:
-    """A chat of one process, of each kind."""
-    async with closing_chat(
-        SharedChat(optional_transport.wire()) if optional_transport else LocalChat()
-    ) as chat:
-        yield chat
-
-
-# Within one process ---------------------------------------------------------------------------
-
-
-async def test_subscribers_of_the_same_process_are_notified_at_once(chat: LocalChat) -> None:
-    """Publishing notifies all subscribers of the same process once, before it returns."""
-    async with listen_to(chat) as one, listen_to(chat) as other:
-        before = one.stored_count, other.stored_count
-        chat.publish(make_typing_broadcast(1, 2, is_typing=True))
-        chat.publish_messages_stored()
-        for listener in (one, other):
-            assert listener.broadcasts == [make_typing_broadcast(1, 2, is_typing=True)]
-        assert (one.stored_count, other.stored_count) == (before[0] + 1, before[1] + 1)
-
-
-async def test_a_former_subscriber_is_not_notified(chat: LocalChat) -> None:
-    """A former subscriber is not notified, and others are."""
-    async with listen_to(chat) as one:
-        async with listen_to(chat) as other:
-            before = other.stored_count
-        chat.publish(LAST)
-        chat.publish_messages_stored()
-        assert one.broadcasts == [LAST]
-        assert (other.broadcasts, other.stored_count) == ([], before)
-
-
-async def test_publishing_without_subscribers(chat: LocalChat) -> None:
-    """Publishing without a subscriber raises nothing."""
-    chat.publish_messages_stored()
-    chat.publish(LAST)
-
-
-# Between processes ----------------------------------------------------------------------------
-
-
-async def test_a_broadcast_reaches_the_other_process_once_and_unchanged(
-    processes: list[SharedChat],
-) -> None:
-    """A broadcast reaches both processes once and unchanged."""
-    mine, other = processes
-    sent = make_typing_broadcast(
-        1,
-        BIG,
-        name="Zoë \0 😀 \"'\\",
-        deep={"a": [1, -BIG, 2.5, None, True]},
-        at="2027-03-04T12:00:00Z",
-    )
-    async with listen_to(mine) as here, listen_to(other) as there:
-        mine.publish(sent)
-        mine.publish(LAST)
-        await there.wait_until_last(LAST)
-        other.publish(LAST)
-        await here.wait_until(lambda: len(here.broadcasts) >= 3)
-        assert there.broadcasts == [sent, LAST, LAST]
-        assert here.broadcasts == [sent, LAST, LAST]
-
-
-async def test_stored_messages_are_notified_to_the_other_process(
-    processes: list[SharedChat],
-) -> None:
-    """The other process is notified once that messages were stored."""
-    mine, other = processes
-    async with listen_to(other) as there:
-        before = there.stored_count
-        mine.publish_messages_stored()
-        await there.wait_until(lambda: there.stored_count > before)
-        mine.publish(LAST)
-        await there.wait_until_last(LAST)
-        assert there.stored_count == before + 1
-
-
-async def test_broadcasts_keep_their_order(processes: list[SharedChat]) -> None:
-    """500 broadcasts published in bursts arrive in order."""
-    mine, other = processes
-    async with listen_to(other) as there:
-        sent = [make_typing_broadcast(7, number=number) for number in range(500)]
-        for number, broadcast in enumerate(sent):
-            mine.publish(broadcast)
-            if number % 50 == 0:
-                await asyncio.sleep(0)
-        await there.wait_until_last(sent[-1])
-        assert there.broadcasts == sent
-
-
-async def test_a_broadcast_to_many_is_split(processes: list[SharedChat]) -> None:
-    """A broadcast to 5,000 users arrives in parts that name each recipient once."""
-    mine, other = processes
-    people = tuple(range(BIG - 5_000, BIG))
-    async with listen_to(other) as there:
-        mine.publish(make_typing_broadcast(*people, name="Ångström"))
-        mine.publish(LAST)
-        await there.wait_until_last(LAST)
-        *received, _ = there.broadcasts
-        assert [user_id for broadcast in received for user_id in broadcast.to] == list(people)
-        assert {broadcast.data["name"] for broadcast in received} == {"Ångström"}
-        assert len(received) > 1
 
 
 async def test_an_oversized_broadcast_is_dropped(processes: list[SharedChat]) -> None:
@@ -282,7 +161,7 @@ async def test_a_blocked_transport_drops_the_oldest_broadcasts(
     but not the stored-messages notification."""
     gate = GatedTransport(transport.wire())
     async with closing_chat(SharedChat(gate)) as mine, listen_to(processes[1]) as there:
-        here = RecordingListener()
+        here = RecordingSubscriber()
         async with mine.subscribe(here):
             before = there.stored_count
             flood = [make_typing_broadcast(7, number=number) for number in range(50_000)]
@@ -310,7 +189,7 @@ async def test_a_blocked_transport_drops_the_oldest_broadcasts(
 async def test_an_unreachable_server_raises_nothing(wire) -> None:
     """An unreachable server raises nothing, and subscribers of the same process are notified."""
     async with closing_chat(SharedChat(wire())) as chat:
-        here = RecordingListener()
+        here = RecordingSubscriber()
         async with chat.subscribe(here):
             await asyncio.sleep(0)
             chat.publish(LAST)

@@ -13,13 +13,8 @@ from staffbooking_adapters import listening
 from staffbooking_adapters.chat import redis, shared
 from staffbooking_adapters.chat.redis import RedisPubSubTransport, channel_name
 from staffbooking_adapters.chat.shared import SharedChat
-from tests.channel.chat_links import (
-    WAIT_TIMEOUT_SECONDS,
-    RecordingListener,
-    closing_chat,
-    listen_to,
-    make_typing_broadcast,
-)
+from staffbooking_adapters.testing.pubsub import WAIT_TIMEOUT_SECONDS, RecordingSubscriber
+from tests.channel.chat_links import closing_chat, listen_to, make_typing_broadcast
 from tests.support.redis import RedisServer, run_redis_server
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +100,16 @@ async def test_an_unresponsive_server_is_reconnected(
         await here.wait_until(lambda: here.stored_count > before)
 
 
+@pytest.mark.parametrize("steps", range(40))
+async def test_a_subscription_is_left_at_any_step(redis_server: RedisServer, steps: int) -> None:
+    """Leaving a subscription ends it, whichever step of its connection that interrupts."""
+    async with closing_chat(chat_at(redis_server)) as mine:
+        with anyio.fail_after(WAIT_TIMEOUT_SECONDS):
+            async with mine.subscribe(RecordingSubscriber()):
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+
+
 async def count_pings(operator: Redis) -> int:
     counted = await operator.info("commandstats")
     return int(counted.get("cmdstat_ping", {"calls": 0})["calls"])
@@ -155,7 +160,7 @@ async def test_a_rejected_password_is_not_shown(
     wire = CountingTransport(server.url.replace("unix://", "unix://:hunter2@"))
     async with (
         closing_chat(SharedChat(wire)) as mine,
-        mine.subscribe(listener := RecordingListener()),
+        mine.subscribe(listener := RecordingSubscriber()),
     ):
         await wire.wait_for_subscriptions(5)
         assert listener.stored_count == 0

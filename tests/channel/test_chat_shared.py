@@ -16,7 +16,8 @@ from staffbooking_adapters.chat.shared import (
     SharedChat,
 )
 from staffbooking_adapters.codec import decode
-from tests.channel.chat_links import RecordingListener, closing_chat, make_typing_broadcast
+from staffbooking_adapters.testing.pubsub import RecordingSubscriber
+from tests.channel.chat_links import closing_chat, make_typing_broadcast
 from tests.support.virtual_loop import VirtualTimeLoop
 
 
@@ -177,7 +178,7 @@ def test_leaving_waits_for_the_unsubscription(cancelled: bool) -> None:
 
     async def work(chat: SharedChat) -> None:
         with anyio.CancelScope() as scope:
-            async with chat.subscribe(RecordingListener()):
+            async with chat.subscribe(RecordingSubscriber()):
                 await asyncio.sleep(0)
                 if cancelled:
                     scope.cancel()

@@ -180,6 +180,25 @@ async def test_a_failed_event_is_answered(scene: HubScene, fault: Exception, cod
     )
 
 
+async def test_an_event_that_cannot_be_counted_is_answered(
+    scene: HubScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the user's limit cannot be looked up in time, an event is answered with `unavailable`,
+    and the connection stays open."""
+
+    async def count_hit(*_: object) -> None:
+        raise StoreUnavailable
+
+    outbound = DirectOutbound()
+    connection = await scene.open_live(scene.mia, outbound)
+    monkeypatch.setattr(type(scene.ports.admission), "count_hit", count_hit)
+    await scene.send_event(connection, ClientEvent.TYPING, is_typing=True)
+    frame = await next_received(outbound)
+
+    assert isinstance(frame, dict)
+    assert (frame["data"]["code"], frame["ref"]) == ("unavailable", REF)
+
+
 @pytest.mark.parametrize(
     "fault", [ConstraintViolated("messages_pk"), ArithmeticError("odd")], ids=lambda f: f.args[0]
 )

@@ -19,7 +19,6 @@ from staffbooking_adapters.settings_mail import SmtpServer, SmtpTls
 from staffbooking_adapters.testing.builders_notifications import make_email
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import UndeliverableEmail
-from tests.support.receivers import client_tls_context, server_tls_context
 from tests.support.smtp_server import (
     FakeSmtpServer,
     abort_after_data,
@@ -28,6 +27,7 @@ from tests.support.smtp_server import (
     reply_with,
     run_smtp_server,
 )
+from tests.support.tls import client_tls_context, server_tls_context
 
 pytestmark = pytest.mark.anyio
 

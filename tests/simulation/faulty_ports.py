@@ -57,7 +57,10 @@ class WorldClock:
 
     async def business(self) -> datetime:
         async with self.store.read_view() as view:
-            return self.wall() + await view.sandbox.clock_offset()
+            return self.business_at(await view.sandbox.clock_offset())
+
+    def business_at(self, clock_offset: timedelta) -> datetime:
+        return self.wall() + clock_offset
 
     def skew(self) -> timedelta | None:
         return timedelta() if self.process is None else self.process.skew

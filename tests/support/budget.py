@@ -17,7 +17,7 @@ TIER_BUDGETS_SECONDS: dict[tuple[str, ...], int] = {
     ("tests/money",): 50,
     ("tests/webhooks",): 45,
     ("tests/channel",): 45,
-    ("tests/e2e",): 80,
+    ("tests/e2e", "tests/kills"): 80,
     ("tests/simulation",): 45,
     ("tests/clients",): 180,
     ("tests/journeys",): 540,

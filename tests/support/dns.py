@@ -1,4 +1,4 @@
-"""DNS for tests: fake resolvers, and a real DNS server on loopback."""
+"""A real DNS server on loopback."""
 
 from __future__ import annotations
 
@@ -8,50 +8,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Self
-
-
-class FakeResolver:
-    """A resolver with fixed answers. Each lookup returns the name's next answer and repeats the
-    last one; an empty answer means that the name does not exist."""
-
-    def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]]) -> None:
-        self._answers = {name: list(told) for name, told in answers.items()}
-        self.lookups: list[str] = []
-
-    async def resolve(self, name: str) -> Sequence[str]:
-        self.lookups.append(name)
-        answers = self._answers.get(name, [[]])
-        answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        if not answer:
-            raise OSError(f"no such name: {name}")
-        return answer
-
-    async def close(self) -> None:
-        self.lookups.append("closed")
-
-
-class SingleAddressResolver(FakeResolver):
-    """Resolves every name to the same addresses."""
-
-    def __init__(self, *addresses: str) -> None:
-        super().__init__({})
-        self._addresses = addresses
-
-    async def resolve(self, name: str) -> Sequence[str]:
-        self.lookups.append(name)
-        return self._addresses
-
-
-class HangingResolver(FakeResolver):
-    """A resolver that never answers."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-
-    async def resolve(self, name: str) -> Sequence[str]:
-        self.lookups.append(name)
-        await asyncio.Event().wait()
-        return ()
 
 
 class DnsServer(asyncio.DatagramProtocol):

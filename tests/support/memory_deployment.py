@@ -7,19 +7,20 @@ has the actions of one customer, one companion and one admin.
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import evolve, frozen
 
 from staffbooking_adapters import wiring
 from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, POLICY, add_companion, add_user
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.payments.processor import Operation
-from staffbooking_core.inputs import CancelBooking, DisputeBooking, RequestBooking
+from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work, idempotency, sandbox
@@ -206,19 +207,6 @@ async def with_another_customer(scene: BookingScenario) -> BookingScenario:
 async def with_another_companion(scene: BookingScenario, **given: Any) -> BookingScenario:
     """The same scenario with another companion."""
     return evolve(scene, staff=actor_of(await add_companion(scene.ports.store, **given)))
-
-
-def make_booking_request(companion_id: int, **given: Any) -> RequestBooking:
-    """A gala dinner of four hours, three days after NOW at noon."""
-    defaults: dict[str, Any] = {
-        "companion_id": companion_id,
-        "event_date": date(2027, 3, 4),
-        "start_time": "12:00",
-        "duration_hours": 4,
-        "service_type": "Gala dinner",
-        "location": "Rua Augusta 1, Lisbon",
-    }
-    return RequestBooking(**{**defaults, **given})
 
 
 def make_idempotent_call(**given: Any) -> IdempotentCall:

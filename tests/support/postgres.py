@@ -18,7 +18,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
-from attrs import frozen
+from attrs import define, field, frozen
 
 from tests.support.required_tools import skip_or_fail
 
@@ -152,35 +152,69 @@ def _has_all_binaries(folder: Path) -> bool:
     return all((folder / program).is_file() for program in ("initdb", "pg_ctl", "postgres"))
 
 
+@define
+class PostgresCluster:
+    """A server's data in `data`, an empty folder or one of an earlier run, and its socket in
+    `sockets`, whose path has at most 80 bytes. Runs as `nobody`, who becomes the owner of both
+    folders, if the tests run as root."""
+
+    binaries: Path
+    data: Path
+    sockets: Path
+    settings: Mapping[str, str] = SERVER_SETTINGS
+    _user: dict[str, Any] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._user = _unprivileged_user(self.sockets, self.data)
+        if self._user:
+            self.binaries = _copy_for_nobody(self.binaries, self.sockets)
+        if not (self.data / "PG_VERSION").exists():
+            words = ("-U", "app", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-N")
+            self._run("initdb", *words)
+
+    @property
+    def server(self) -> PostgresServer:
+        url = f"postgresql+asyncpg://app@/postgres?host={self.sockets}"
+        return PostgresServer(url, self.data / "postmaster.pid")
+
+    def start(self) -> None:
+        """Start the server and wait until it answers; after an immediate stop it recovers first.
+
+        Raises CalledProcessError if it ends by itself or does not answer within a minute.
+        """
+        options = " ".join(f"-c {name}={value}" for name, value in self.settings.items())
+        socket = f"-c unix_socket_directories={self.sockets}"
+        log = str(self.sockets / "log")
+        self._run("pg_ctl", "-w", "-l", log, "-o", f"{options} {socket}", "start")
+
+    def stop_immediately(self) -> None:
+        """End all processes of the server at once, as a crash would."""
+        self._run("pg_ctl", "-m", "immediate", "stop")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self.binaries / program, "-D", self.data, *arguments],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=self.sockets,
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
+            **self._user,
+        )
+
+
 @contextmanager
 def run_postgres_server(binaries: Path) -> Iterator[PostgresServer]:
     """A new server from these binaries, which is deleted with its data at the end."""
     # A socket's path may have at most 107 bytes, which a long TMPDIR would exceed.
     home = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
-    nobody = _unprivileged_user(home)
-    if nobody:
-        binaries = _copy_for_nobody(binaries, home)
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [binaries / program, "-D", home / "data", *arguments],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            cwd=home,
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
-            **nobody,
-        )
-
     try:
-        run("initdb", "-U", "app", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-N")
-        options = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
-        socket = f"-c unix_socket_directories={home}"
-        run("pg_ctl", "-w", "-l", str(home / "log"), "-o", f"{options} {socket}", "start")
+        (home / "data").mkdir()
+        cluster = PostgresCluster(binaries, home / "data", home)
+        cluster.start()
         try:
-            url = f"postgresql+asyncpg://app@/postgres?host={home}"
-            yield PostgresServer(url, home / "data" / "postmaster.pid")
+            yield cluster.server
         finally:
-            run("pg_ctl", "-m", "immediate", "stop")
+            cluster.stop_immediately()
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -192,13 +226,14 @@ def _child_process_ids(parent: int) -> list[int]:
     return [int(word) for word in listed.stdout.split()]
 
 
-def _unprivileged_user(home: Path) -> dict[str, Any]:
-    """Arguments of `subprocess.run` for running as `nobody`, who becomes the folder's owner; none
+def _unprivileged_user(*folders: Path) -> dict[str, Any]:
+    """Arguments of `subprocess.run` for running as `nobody`, who becomes the folders' owner; none
     unless this process is root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
-    os.chown(home, nobody.pw_uid, nobody.pw_gid)
+    for folder in folders:
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 

@@ -22,6 +22,7 @@ from attrs import frozen
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_adapters.testing.builders import add_companion, add_user
+from staffbooking_adapters.testing.receivers import ReceivedRequest
 from staffbooking_adapters.wiring import open_ports, upgrade_schema
 from staffbooking_core.domain.accounts.users import Role, Subscription, User
 from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus, WebhookEndpoint
@@ -30,7 +31,6 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.support.memory_deployment import BookingScenario, actor_of
-from tests.support.receivers import ReceivedRequest
 
 WORKER_COUNT = 2
 

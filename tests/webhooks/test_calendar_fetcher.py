@@ -8,17 +8,11 @@ import gzip
 import pytest
 import trustme
 
-from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
-from staffbooking_core.domain.companions.calendar_subscriptions import (
-    CalendarReadFault,
-    CalendarVersion,
-)
-from staffbooking_core.ports import FetchedCalendar
-from tests.support.dns import HangingResolver, SingleAddressResolver
-from tests.support.receivers import (
+from staffbooking_adapters.testing.receivers import (
     Behaviour,
+    HangingResolver,
     ReceiverServer,
-    client_tls_context,
+    SingleAddressResolver,
     closed_port,
     cut_body,
     drip_body,
@@ -33,8 +27,14 @@ from tests.support.receivers import (
     respond_redirect,
     respond_status,
     respond_with,
-    server_tls_context,
 )
+from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
+from staffbooking_core.domain.companions.calendar_subscriptions import (
+    CalendarReadFault,
+    CalendarVersion,
+)
+from staffbooking_core.ports import FetchedCalendar
+from tests.support.tls import client_tls_context, server_tls_context
 
 pytestmark = pytest.mark.anyio
 

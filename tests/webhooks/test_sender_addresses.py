@@ -11,11 +11,17 @@ import pytest
 import trustme
 from attrs import define
 
+from staffbooking_adapters.testing.receivers import (
+    FakeResolver,
+    ReceiverServer,
+    SingleAddressResolver,
+    respond_redirect,
+)
 from staffbooking_adapters.webhook import connections
 from staffbooking_adapters.webhook.sender import HttpSender
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
-from tests.support.dns import FakeResolver, SingleAddressResolver, has_ipv6_loopback
-from tests.support.receivers import ReceiverServer, client_tls_context, respond_redirect
+from tests.support.dns import has_ipv6_loopback
+from tests.support.tls import client_tls_context
 from tests.webhooks.corpus import (
     ADDRESSES,
     ANSWERS,

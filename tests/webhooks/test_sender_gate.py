@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from staffbooking_adapters.testing.receivers import SingleAddressResolver
 from staffbooking_adapters.webhook import gate
 from staffbooking_adapters.webhook.gate import AddressGuard, ConnectionNotMade, is_own_address
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
-from tests.support.dns import SingleAddressResolver
 
 pytestmark = pytest.mark.anyio
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from staffbooking_adapters.testing.receivers import ReceiverServer, respond_with
 from staffbooking_adapters.webhook.gate import SystemNameResolver
 from staffbooking_adapters.webhook.sender import HttpSender
 from tests.support.dns import DnsServer
-from tests.support.receivers import ReceiverServer, respond_with
 
 pytestmark = pytest.mark.anyio
 

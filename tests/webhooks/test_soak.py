@@ -10,8 +10,7 @@ import anyio
 import pytest
 import trustme
 
-from tests.support.postgres import PostgresServer
-from tests.support.receivers import (
+from staffbooking_adapters.testing.receivers import (
     Behaviour,
     ReceiverConnection,
     ReceiverServer,
@@ -26,8 +25,9 @@ from tests.support.receivers import (
     respond_redirect,
     respond_status,
     respond_with,
-    server_tls_context,
 )
+from tests.support.postgres import PostgresServer
+from tests.support.tls import server_tls_context
 from tests.webhooks.soak import SoakReceiver, WebhookSoakPlan, assert_delivered, run_soak
 
 pytestmark = pytest.mark.anyio

@@ -123,6 +123,7 @@ class BookingsReader:
             booking_id=next(number for number in numbers if number not in taken),
             companion=self._find_bookable(companion_id, day),
             customer=self._find_customer(customer_email, customer_id),
+            clock_offset=self.tx.state.clock_offset,
         )
 
     def _find_bookable(self, companion_id: int, day: date) -> BookableCompanion | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
 from typing import Any
 
@@ -40,7 +40,7 @@ from staffbooking_adapters.sql.bookings.spans import (
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
-from staffbooking_adapters.sql.engine.row_mapping import RowMapper
+from staffbooking_adapters.sql.engine.row_mapping import RowMapper, field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Duration
 from staffbooking_adapters.sql.schema.bookings import (
@@ -346,7 +346,7 @@ class BookingsReader:
             first=midnight - DAY,
             last=midnight + 3 * DAY,
         )
-        number, *first = rows[0]
+        number, offset_us, *first = rows[0]
         if self.connection.dialect == "sqlite":
             number = await self.booking_ids.allocate(self.connection)
         user = first[len(BOOKABLE_COLUMNS) :]
@@ -354,6 +354,7 @@ class BookingsReader:
             booking_id=number,
             companion=None if first[0] is None else to_bookable(first, rows),
             customer=None if user[0] is None else to_user(tuple(user)),
+            clock_offset=timedelta(microseconds=offset_us),
         )
 
     async def rebooking_credit(self, booking_id: int) -> RebookingCredit | None:
@@ -409,9 +410,12 @@ class BookingsReader:
 # Rows -------------------------------------------------------------------------------------
 
 
+_get_booking_values = field_values_getter(Booking)
+
+
 def booking_row(booking: Booking) -> dict[str, Any]:
     """The values of `BOOKING_COLUMNS` by name."""
-    row = {column.name: getattr(booking, column.name) for column in BOOKING_COLUMNS}
+    row = _get_booking_values(booking)
     row["timeline"] = codec.dump(booking.timeline, tuple[TimelineEntry, ...])
     row["refunds"] = codec.dump(booking.refunds, tuple[Refund, ...])
     row["intent"] = None if booking.intent is None else codec.dump(booking.intent)

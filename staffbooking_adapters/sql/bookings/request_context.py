@@ -1,4 +1,5 @@
-"""The context of a booking request: the companion with its busy times, and the customer."""
+"""The context of a booking request: the companion with its busy times, the customer, and the
+sandbox clock."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     booking_numbers,
     bookings,
     companions,
+    sandbox_clock,
     users,
 )
 from staffbooking_core.domain.accounts.users import full_name
@@ -39,6 +41,7 @@ def _request_context_statement(customer: ColumnElement[bool]) -> Statement:
         return (
             select(
                 id_row.c.number,
+                select(sandbox_clock.c.offset_us).scalar_subquery(),
                 *BOOKABLE_COLUMNS,
                 *USER_COLUMNS,
                 bookings.c.starts_at,

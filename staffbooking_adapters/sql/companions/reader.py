@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 from sqlalchemy import (
     ColumnElement,
     and_,
@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
+from staffbooking_adapters.sql.companions.common_weekdays import CommonWeekdays
 from staffbooking_adapters.sql.companions.search import (
     SearchVariant,
     join_companions,
@@ -229,17 +230,31 @@ class CompanionsReader:
     """Reads searches, companion details and availability."""
 
     connection: Connection
+    _common_weekdays: CommonWeekdays = field(factory=CommonWeekdays, kw_only=True)
 
     async def search(self, query: CompanionQuery, bounds: DateBounds = ANY_DATE) -> SearchPage:
         if query.date is not None and not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
             return SearchPage([])
         row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
         variant = _search_variant(query, row_limit, offset)
+        if query.date is not None:
+            variant = await self._with_known_weekday(variant, query, query.date)
         rows = await self.connection.fetch_all(
             summaries_page(variant), **search_parameters(query, variant, offset, bounds)
         )
         summaries = [summary for summary, _ in rows[:row_limit]]
         return SearchPage(summaries, is_exact=all(is_exact for _, is_exact in rows[:1]))
+
+    async def _with_known_weekday(
+        self, variant: SearchVariant, query: CompanionQuery, day: date
+    ) -> SearchVariant:
+        service = None if query.service is None else normalize_text(query.service)
+        return evolve(
+            variant,
+            is_weekday_common=await self._common_weekdays.is_common(
+                self.connection, service, 1 << day.weekday(), variant.size
+            ),
+        )
 
     async def detail(self, companion_id: int) -> bytes | None:
         found: bytes | None = await self.connection.fetch_value(

@@ -18,6 +18,9 @@ looking at a bounded number of rows. In order:
 5. Combine the paths, which find each match exactly once, sort by rank and companion ID, and
    cut the page.
 
+Where `common_weekdays` has found a weekday common a short time ago, its statement has no step 2 and
+no step 4, of which the planner's nodes alone cost as much as a page. The result is the same.
+
 `+ 0` keeps the planner from using an index for that column.
 """
 
@@ -69,6 +72,9 @@ _RankedSelect = Select[tuple[int, int]]
 """`rank` and `companion_id`."""
 
 
+SAMPLE_SIZE = 1_000
+
+
 @frozen
 class SearchVariant:
     """The filters and page size of a search. Each variant is one statement."""
@@ -83,8 +89,10 @@ class SearchVariant:
     """Whether the page starts at an offset."""
     places: int = 100
     """Maximum number of locations that are searched one by one."""
-    sample: int = 1_000
+    sample: int = SAMPLE_SIZE
     """Maximum number of rows in a sample."""
+    is_weekday_common: bool = False
+    """Whether the weekday of a date is taken to be common."""
 
 
 @cache
@@ -139,7 +147,7 @@ class _SearchBranches:
 
     def branches(self) -> Sequence[_RankedSelect]:
         sample = self._sample() if self.variant.has_location or self.variant.has_price else None
-        if not self.variant.has_date:
+        if not self.variant.has_date or self.variant.is_weekday_common:
             return self._by_filters(sample, true())
         free_by_mark = self._free_by_mark()
         has_many_matches = true() if sample is None else not_(self._is_complete(sample))
@@ -254,13 +262,9 @@ class _SearchBranches:
 
     def _is_common_weekday(self) -> ColumnElement[bool]:
         """Whether a full page of the best companions work on that weekday."""
-        best = select(companion_search.c.weekday_mask).where(
-            self._has_service(companion_search.c.service_id)
+        return _is_common_weekday(
+            self._has_service(companion_search.c.service_id), self.variant.sample, self.variant.size
         )
-        best = best.order_by(companion_search.c.rank, companion_search.c.companion_id)
-        top = best.limit(self.variant.sample).subquery("top")
-        working = select(top.c.weekday_mask).where(_works_on_weekday(top)).limit(self.variant.size)
-        return _row_count(working.subquery("working")) == self.variant.size
 
     def _weekday_masks(self) -> CTE:
         """The masks with that weekday. Each is found as the next higher one (index skip scan)."""
@@ -278,10 +282,7 @@ class _SearchBranches:
         return with_it.cte("with_it")
 
     def _has_service(self, service_id: ColumnElement[int]) -> ColumnElement[bool]:
-        if not self.variant.has_service:
-            return service_id == 0
-        named = services.c.name_folded == bindparam("service", type_=Text())
-        return service_id == select(services.c.id).where(named).scalar_subquery()
+        return _has_service(service_id) if self.variant.has_service else service_id == 0
 
     def _location_filters(self, rows: FromClause) -> Sequence[ColumnElement[bool]]:
         # Not a join: with one, the planner would abandon the rank order.
@@ -307,6 +308,32 @@ class _SearchBranches:
             is_allowed = func.coalesce(limits.scalar_subquery(), true())
             filters.append(case((is_allowed, is_free), else_=false()))
         return filters
+
+
+def _is_common_weekday(
+    has_service: ColumnElement[bool], sample: int, size: int
+) -> ColumnElement[bool]:
+    """Whether at least `size` of the best `sample` rows of `companion_search` work on the weekday
+    in `weekday_bit`."""
+    best = select(companion_search.c.weekday_mask).where(has_service)
+    best = best.order_by(companion_search.c.rank, companion_search.c.companion_id)
+    top = best.limit(sample).subquery("top")
+    working = select(top.c.weekday_mask).where(_works_on_weekday(top)).limit(size)
+    return _row_count(working.subquery("working")) == size
+
+
+def _has_service(service_id: ColumnElement[int]) -> ColumnElement[bool]:
+    named = services.c.name_folded == bindparam("service", type_=Text())
+    return service_id == select(services.c.id).where(named).scalar_subquery()
+
+
+@cache
+def common_weekday_check(has_service: bool, size: int) -> Statement:
+    """Statement for whether a weekday is common among the companions of a service, or of any: a
+    page of this size is full after few of the best."""
+    column = companion_search.c.service_id
+    wanted = _has_service(column) if has_service else column == 0
+    return Statement(select(_is_common_weekday(wanted, SAMPLE_SIZE, size)))
 
 
 def _bigint_param(name: str) -> BindParameter[int]:

@@ -194,14 +194,23 @@ def _argument_binder(
     name_converters: Sequence[tuple[str, Converter | None]],
 ) -> Callable[[Mapping[str, Any]], Arguments]:
     """The fastest function from named values to positional arguments."""
-    if any(write for _, write in name_converters):
-        return lambda params: [
-            _convert_argument(params[name], write) for name, write in name_converters
-        ]
     names = [name for name, _ in name_converters]
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda params: [params[name] for name in names]
+    if len(names) < 2:
+        [convert] = [convert for _, convert in name_converters] or [None]
+        return lambda params: [_convert_argument(params[name], convert) for name in names]
+    get_values = itemgetter(*names)
+    places = [(place, convert) for place, (_, convert) in enumerate(name_converters) if convert]
+    if not places:
+        return get_values
+
+    def bind(params: Mapping[str, Any]) -> Arguments:
+        arguments = list(get_values(params))
+        for place, convert in places:
+            if arguments[place] is not None:
+                arguments[place] = convert(arguments[place])
+        return arguments
+
+    return bind
 
 
 def _convert_argument(value: Any, convert: Converter | None) -> Any:

@@ -73,7 +73,6 @@ async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -
     email = command.customer_email if isinstance(command, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
-    now = await ports.clock.business()
     # Validation refuses a day beyond every calendar; the query needs one that does not overflow.
     day = min(
         max(command.event_date, availability.MIN_CALENDAR_DATE), availability.MAX_CALENDAR_DATE
@@ -82,6 +81,7 @@ async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -
         context = await view.bookings.request_context(
             command.companion_id, email, actor.user_id if email is None else None, day
         )
+    now = ports.clock.business_at(context.clock_offset)
     if email is None and _is_disabled(context.customer):
         raise _unauthenticated(actor)
     booking = _price_booking(ports, actor, command, context, now)

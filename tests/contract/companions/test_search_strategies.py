@@ -66,11 +66,16 @@ async def searched(database, query, offset, figures):
 async def test_every_path_gives_the_brute_force_result(filled, sample):
     """Each query, date, page and sample size gives the companions of a brute-force search."""
     store, all_companions = filled
-    wrong = {}
+    wrong: dict[tuple[Any, ...], Any] = {}
     for name, day, (size, offset, places) in product(QUERIES, (None, *OVERRIDE_DATES), PAGES):
         query = CompanionQuery(**QUERIES[name], date=day)
         figures = {"size": size, "sample": sample, "places": places}
         found = await searched(store.database, query, offset, figures)
+        by_the_smaller_statement = await searched(
+            store.database, query, offset, {**figures, "is_weekday_common": True}
+        )
+        if by_the_smaller_statement != found:
+            wrong[name, day, size, offset, places, "smaller"] = (found, by_the_smaller_statement)
         if found != (expected := brute_force_search(all_companions, query)[offset : offset + size]):
             wrong[name, day, size, offset, places] = (found, expected)
     assert wrong == {}

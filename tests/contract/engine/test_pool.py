@@ -51,6 +51,16 @@ async def test_a_connection_is_lent_again(pool):
     assert await pool.acquire(DatabaseTime(5)) is not second
 
 
+async def test_a_caller_without_time_takes_no_connection(pool):
+    """A caller whose time is spent is refused at once, and the connection that is returned later
+    goes to the next caller."""
+    lent = await pool.acquire(DatabaseTime(5))
+    with pytest.raises(StoreUnavailable):
+        await pool.acquire(DatabaseTime(0))
+    pool.release(lent)
+    assert await pool.acquire(DatabaseTime(0.1)) is lent
+
+
 async def test_callers_are_served_in_order(pool):
     """Callers get connections in order of arrival."""
     lent = await pool.acquire(DatabaseTime(5))

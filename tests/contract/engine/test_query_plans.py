@@ -29,7 +29,11 @@ from staffbooking_adapters.sql.companions import (
     reviews,
     writer as companions_writer,
 )
-from staffbooking_adapters.sql.companions.search import SearchVariant, summaries_page
+from staffbooking_adapters.sql.companions.search import (
+    SearchVariant,
+    common_weekday_check,
+    summaries_page,
+)
 from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 from staffbooking_adapters.sql.messaging import (
     conversations,
@@ -69,7 +73,14 @@ LATER = {
     f"{name}, later": summaries_page(evolve(shape, has_offset=True))
     for name, shape in SHAPES.items()
 }
+BY_COMMON_WEEKDAY = {
+    f"{name}, common": summaries_page(evolve(shape, is_weekday_common=True))
+    for name, shape in SHAPES.items()
+    if shape.has_date
+}
 OTHERS = {
+    "common weekday": common_weekday_check(False, 13),
+    "common weekday of a service": common_weekday_check(True, 13),
     "booking": bookings_reader.GET_BOOKING,
     "booking by code": bookings_reader.GET_BOOKING_BY_CODE,
     "contenders": bookings_reader.LOCK_CONTENDERS,
@@ -250,7 +261,16 @@ MESSAGES = {
     "counted connection": presence.ADD_CONNECTION,
     "connections of dead nodes": presence.DELETE_DEAD_NODE_CONNECTIONS,
 }
-STATEMENTS = {**SEARCHES, **LATER, **OTHERS, **PEOPLE, **MONEY, **WEBHOOKS, **MESSAGES}
+STATEMENTS = {
+    **SEARCHES,
+    **LATER,
+    **BY_COMMON_WEEKDAY,
+    **OTHERS,
+    **PEOPLE,
+    **MONEY,
+    **WEBHOOKS,
+    **MESSAGES,
+}
 BIG = (
     "(companion_search|near|there|next|companions|companion_(days|limits)|bookings|timers|users"
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"

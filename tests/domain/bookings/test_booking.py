@@ -15,6 +15,7 @@ from staffbooking_adapters.testing.builders import (
     SECOND,
     make_booking,
 )
+from staffbooking_adapters.testing.strategies import bookings
 from staffbooking_core.domain.bookings.booking import (
     CompanionRates,
     DueTimer,
@@ -24,6 +25,7 @@ from staffbooking_core.domain.bookings.booking import (
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
 from staffbooking_core.domain.bookings.timers import next_timer, payout_deadline
+from staffbooking_core.domain.companions.availability import local_time_to_utc
 from staffbooking_core.domain.shared.money import PARTS_PER_MILLION
 from tests.support.booking_journey import (
     BookingJourney,
@@ -94,6 +96,26 @@ def test_fee_and_payout_are_the_price(hourly, daily, hours, insured, fee_ppm, pr
 def test_a_longer_booking_of_a_day_is_never_cheaper(hourly, daily, hours):
     """From eight hours an additional hour never lowers the price."""
     assert price(hours + 1, hourly, daily).price >= price(hours, hourly, daily).price
+
+
+@given(bookings())
+def test_a_booking_lasts_its_hours_from_its_local_start(booking):
+    """A booking starts at its local date and time, and lasts its hours of elapsed time, in every
+    zone and over every clock change."""
+    hours, minutes = map(int, booking.start_time.split(":"))
+    starts_at = local_time_to_utc(booking.timezone, booking.event_date, 60 * hours + minutes)
+    assert (booking.starts_at, booking.ends_at - starts_at) == (
+        starts_at,
+        booking.duration_hours * HOUR,
+    )
+
+
+@given(bookings())
+def test_the_money_of_a_booking_adds_up(booking):
+    """Fee and payout are the price, and price and premium are the total."""
+    assert booking.platform_fee + booking.payout_amount == booking.price
+    assert booking.price + booking.insurance_premium == booking.total_amount
+    assert bool(booking.insurance_premium) <= booking.cancellation_insurance
 
 
 def test_the_total_is_price_and_premium():

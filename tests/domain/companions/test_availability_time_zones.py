@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -11,6 +10,7 @@ import pytest
 from attrs import evolve, frozen
 from hypothesis import given, settings, strategies as st
 
+from staffbooking_adapters.testing.strategies import calendars, days, intervals, timezones
 from staffbooking_core.domain.companions.availability import (
     Calendar,
     DateOverride,
@@ -18,7 +18,6 @@ from staffbooking_core.domain.companions.availability import (
     NonexistentLocalTime,
     Slot,
     UnknownTimezone,
-    WeeklySlot,
     daily_availability,
     fits,
     format_hhmm,
@@ -38,32 +37,11 @@ WHOLE = Slot(0, 1440)
 minutes = st.integers(0, 1439)
 
 
-@cache
-def changes(zone):
-    """The dates around a zone's clock changes; the first day if it has none."""
-    found, tz = [], ZoneInfo(zone)
-    offset = datetime(2024, 1, 1, tzinfo=tz).utcoffset()
-    for number in range((LAST - FIRST).days):
-        noon = datetime(2024, 1, 1, 12, tzinfo=tz) + number * DAY
-        if noon.utcoffset() != offset:
-            offset = noon.utcoffset()
-            found.append(noon.date())
-    return found or [FIRST]
-
-
 @st.composite
 def zoned_days(draw):
     """A zone and a day, any or close to a clock change of the zone."""
-    zone = draw(st.sampled_from(sorted(known_timezones())))
-    near = st.sampled_from(changes(zone))
-    shifted = st.builds(lambda day, shift: day + shift * DAY, near, st.integers(-1, 1))
-    return zone, draw(st.one_of(shifted, st.dates(FIRST, LAST)))
-
-
-@st.composite
-def slots(draw):
-    start = draw(minutes)
-    return Slot(start, draw(st.integers(start + 1, 1440)))
+    zone = draw(timezones())
+    return zone, draw(days(zone))
 
 
 @frozen
@@ -94,24 +72,14 @@ def book(zone, day, start, hours):
 @st.composite
 def scenes(draw):
     zone, day = draw(zoned_days())
-    near = st.integers(-1, 1).map(lambda shift: day + shift * DAY)
-    many = st.lists(slots(), max_size=3).map(tuple)
-    weekly = draw(st.lists(st.builds(WeeklySlot, st.integers(0, 6), slots()), max_size=12))
-    overrides = draw(st.lists(st.builds(DateOverride, near, many), max_size=2, unique_by=date_of))
-    named = st.builds(book, st.just(zone), near, minutes, st.integers(1, 24))
-    busy = draw(st.lists(named, max_size=4))
-    elsewhere = [span for span in draw(st.lists(named, max_size=4)) if span]
+    busy = draw(st.lists(intervals(zone, day), max_size=4))
     start = draw(minutes)
     return Scene(
-        Calendar(zone, tuple(weekly), tuple(overrides), tuple(elsewhere)),
+        draw(calendars(zone, day)),
         day,
-        tuple(span for span in busy if span),
+        tuple(busy),
         book(zone, day, start, draw(st.integers(1, 24))),
     )
-
-
-def date_of(override):
-    return override.date
 
 
 def shown(scene, before=0, after=0):

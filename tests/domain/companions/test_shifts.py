@@ -7,9 +7,9 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
+from staffbooking_adapters.testing.strategies import calendars, weekly_slots
 from staffbooking_core.domain.companions.availability import (
     Calendar,
-    DateOverride,
     Slot,
     WeeklySlot,
 )
@@ -35,28 +35,14 @@ def day(number: int) -> date:
 
 
 @st.composite
-def slots(draw: st.DrawFn) -> Slot:
-    start, end = sorted(draw(st.sets(st.integers(0, 48), min_size=2, max_size=2)))
-    return Slot(start * 30, end * 30)
-
-
-@st.composite
 def shifts(draw: st.DrawFn) -> Shift:
     start = draw(st.integers(0, 47))
     return Shift(start * 30, (start + draw(st.integers(1, 48))) * 30)
 
 
-WEEKLY_SLOTS = st.lists(st.builds(WeeklySlot, st.integers(0, 6), slots()), max_size=12)
+WEEKLY_SLOTS = weekly_slots(step_minutes=30)
+CALENDARS = calendars("UTC", MONDAY + timedelta(days=4), step_minutes=30, radius_days=5)
 WEEKLY_SHIFTS = st.lists(st.builds(WeeklyShift, st.integers(0, 6), shifts()), max_size=8)
-
-
-@st.composite
-def calendars(draw: st.DrawFn) -> Calendar:
-    days = draw(st.sets(st.integers(-1, 9), max_size=5))
-    overrides = [
-        DateOverride(day(each), tuple(draw(st.lists(slots(), max_size=2)))) for each in sorted(days)
-    ]
-    return Calendar("UTC", tuple(draw(WEEKLY_SLOTS)), tuple(overrides))
 
 
 def minutes_of_week(weekly: tuple[WeeklySlot, ...] | list[WeeklySlot]) -> set[int]:
@@ -121,7 +107,7 @@ def test_days_that_are_open_all_day_stay_days() -> None:
 
 
 @given(WEEKLY_SLOTS)
-def test_joined_slots_are_the_same_hours(weekly: list[WeeklySlot]) -> None:
+def test_joined_slots_are_the_same_hours(weekly: tuple[WeeklySlot, ...]) -> None:
     """Joining and splitting loses and adds no hour, and doing it again changes nothing."""
     joined = join_week(weekly)
     assert minutes_of_shifts(joined) == minutes_of_week(weekly)
@@ -157,7 +143,7 @@ def test_a_shift_lasts_at_most_a_day(start: int, end: int) -> None:
 # Single days ----------------------------------------------------------------------------
 
 
-@given(calendars(), st.integers(0, 6), st.lists(shifts(), max_size=3))
+@given(CALENDARS, st.integers(0, 6), st.lists(shifts(), max_size=3))
 def test_a_day_is_replaced_with_its_night(
     calendar: Calendar, number: int, wanted: list[Shift]
 ) -> None:
@@ -168,7 +154,7 @@ def test_a_day_is_replaced_with_its_night(
     assert open_minutes(changed) == expected
 
 
-@given(calendars(), st.integers(0, 6), st.lists(shifts(), max_size=3))
+@given(CALENDARS, st.integers(0, 6), st.lists(shifts(), max_size=3))
 def test_weekly_hours_can_be_restored(calendar: Calendar, number: int, wanted: list[Shift]) -> None:
     """After special hours of two days, their weekly hours leave no override of these days."""
     plain = Calendar("UTC", calendar.weekly)

@@ -16,6 +16,7 @@ from staffbooking_adapters.testing.builders import (
     add_user,
     make_booking_write,
 )
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.companion import CompanionQuery
@@ -24,12 +25,7 @@ from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import BOOKING_OVERLAP
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.companions import search
-from tests.support.memory_deployment import (
-    actor_of,
-    make_booking_request,
-    with_another_companion,
-    with_another_customer,
-)
+from tests.support.memory_deployment import actor_of, with_another_companion, with_another_customer
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,7 @@ import pytest
 from attrs import asdict, evolve
 
 from staffbooking_adapters.testing.builders import DAY, SECOND, add_companion, add_user
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.inputs import RequestBookingFor
@@ -16,7 +17,6 @@ from staffbooking_core.usecases.bookings import actions, requests
 from tests.support.memory_deployment import (
     actor_of,
     list_bookings,
-    make_booking_request,
     make_idempotent_call,
     with_another_companion,
     with_another_customer,

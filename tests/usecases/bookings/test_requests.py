@@ -18,6 +18,7 @@ from staffbooking_adapters.testing.builders import (
     add_user,
     make_calendar,
 )
+from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
@@ -38,7 +39,6 @@ from tests.support.memory_deployment import (
     BookingScenario,
     actor_of,
     list_bookings,
-    make_booking_request,
     make_booking_scenario,
     make_idempotent_call,
     memory_ports,

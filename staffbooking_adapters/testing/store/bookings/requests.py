@@ -3,6 +3,8 @@ rebooking credits."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from attrs import evolve
 
@@ -72,6 +74,18 @@ class RequestsContract(StoreContract):
             calendar=calendar,
             busy=(Interval(booking.starts_at, booking.ends_at),),
         )
+
+    async def test_a_context_has_the_sandbox_clock(self, store):
+        """A request's context has the clock offset as it was set last."""
+        assert (await context(store)).clock_offset == timedelta(0)
+        for offset in (3 * DAY + timedelta(microseconds=1), 2 * DAY):
+
+            async def unit(tx, offset=offset):
+                await tx.sandbox.lock_clock()
+                await tx.sandbox.set_clock_offset(offset)
+
+            await store.run_transaction(unit)
+            assert (await context(store)).clock_offset == offset
 
     @pytest.mark.parametrize("hidden", [{"approval": Approval.PENDING}, {"active": False}])
     async def test_only_a_listed_companion_is_bookable(self, store, hidden):

@@ -1,5 +1,8 @@
-"""Webhook receivers on loopback, each a real server. A `ReceiverServer` serves each connection
-with its behaviour, and records connections, requests and the number of bytes sent."""
+"""Webhook receivers on loopback, each a real server, and resolvers of names that lead to them.
+
+A `ReceiverServer` serves each connection with its behaviour, and records connections, requests
+and the number of bytes sent.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,11 @@ import gzip
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import Self
 
-import trustme
 from attrs import define, field, frozen
 
 DRIP_INTERVAL_SECONDS = 0.02
@@ -285,15 +287,45 @@ async def unaccepting_port() -> AsyncIterator[str]:
             connection.close()
 
 
-def server_tls_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    """A server TLS context with a certificate for these names."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
-    return context
+class FakeResolver:
+    """A resolver with fixed answers. Each lookup returns the name's next answer and repeats the
+    last one; an empty answer means that the name does not exist."""
+
+    def __init__(self, answers: Mapping[str, Sequence[Sequence[str]]]) -> None:
+        self._answers = {name: list(told) for name, told in answers.items()}
+        self.lookups: list[str] = []
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        self.lookups.append(name)
+        answers = self._answers.get(name, [[]])
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if not answer:
+            raise OSError(f"no such name: {name}")
+        return answer
+
+    async def close(self) -> None:
+        self.lookups.append("closed")
 
 
-def client_tls_context(authority: trustme.CA) -> ssl.SSLContext:
-    """A client TLS context that trusts this authority only."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority.configure_trust(context)
-    return context
+class SingleAddressResolver(FakeResolver):
+    """Resolves every name to the same addresses."""
+
+    def __init__(self, *addresses: str) -> None:
+        super().__init__({})
+        self._addresses = addresses
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        self.lookups.append(name)
+        return self._addresses
+
+
+class HangingResolver(FakeResolver):
+    """A resolver that never answers."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    async def resolve(self, name: str) -> Sequence[str]:
+        self.lookups.append(name)
+        await asyncio.Event().wait()
+        return ()

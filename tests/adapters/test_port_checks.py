@@ -1,0 +1,124 @@
+"""An object that is no port is refused with a message that names the port and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+from attrs import fields
+
+from staffbooking_adapters import memory_ports, open_ports, sql_ports
+from staffbooking_adapters.memory.doubles import RecordingNotifier
+from staffbooking_adapters.port_checks import check_adapters
+from staffbooking_adapters.settings import Settings
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Email, Ports
+
+pytestmark = pytest.mark.anyio
+
+
+class NoMails:
+    async def alert_operators(self, booking_id: int, text: str) -> None: ...
+
+
+class Plain(NoMails):
+    def send_email(self, email: Email) -> None: ...
+
+
+class NoParameter(NoMails):
+    async def send_email(self) -> None: ...
+
+
+class NoMethod(NoMails):
+    send_email = "ada@example.com"
+
+
+class Delegating(NoMails):
+    def send_email(self, email: Email) -> Awaitable[None]:
+        return RecordingNotifier().send_email(email)
+
+
+class AsyncChat:
+    async def publish(self, broadcast: Any) -> None: ...
+
+    def publish_messages_stored(self) -> None: ...
+
+    async def subscribe(self, subscriber: Any) -> Any:
+        yield
+
+
+PORT = "staffbooking_core.ports.Notifier"
+WRONG = {
+    "a missing method": (NoMails(), f"notifier: NoMails is no {PORT}: it has no method send_email"),
+    "a plain method": (Plain(), "its send_email must be a coroutine function (async def)"),
+    "a missing parameter": (NoParameter(), "its send_email must take (email)"),
+    "a value": (NoMethod(), "its send_email is no method"),
+    "a class": (RecordingNotifier, "RecordingNotifier is a class; an object of it is needed"),
+    "nothing": (None, f"None is no {PORT}: it has no method alert_operators"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+async def test_a_wrong_notifier_is_refused(case: str) -> None:
+    """Each opening refuses an object that is no port, by its name and what is missing."""
+    notifier, message = WRONG[case]
+    url = "sqlite+aiosqlite:///nowhere.db"
+    with pytest.raises(TypeError) as in_memory:
+        memory_ports(notifier=notifier)
+    with pytest.raises(TypeError) as on_a_database:
+        async with sql_ports(url, secret_keys=["key"], notifier=notifier):
+            pass
+    with pytest.raises(TypeError) as by_settings:
+        async with open_ports(Settings(url, ("key",), Policy()), notifier=notifier):
+            pass
+    for refused in (in_memory, on_a_database, by_settings):
+        assert message in str(refused.value)
+
+
+def test_all_faults_are_listed() -> None:
+    """One message lists the faults of all adapters."""
+    with pytest.raises(TypeError) as refused:
+        check_adapters({"notifier": Plain(), "pubsub": AsyncChat(), "policy": 7})
+    assert str(refused.value).split("; ") == [
+        f"notifier: Plain is no {PORT}: its send_email must be a coroutine function (async def)",
+        "pubsub: AsyncChat is no staffbooking_core.ports.PubSub: its publish must be a plain "
+        "function (def) that returns None, its subscribe must be decorated with "
+        "contextlib.asynccontextmanager",
+        "policy: int is no Policy",
+    ]
+
+
+def test_a_store_needs_its_companions() -> None:
+    """A store without admission and hints is refused by their names."""
+    ports = memory_ports()
+
+    class BareStore:
+        def __getattr__(self, name: str) -> Any:
+            if name in ("admission", "hints"):
+                raise AttributeError(name)
+            return getattr(ports.store, name)
+
+    with pytest.raises(TypeError, match="give admission and hints"):
+        memory_ports(store=BareStore())
+    given = memory_ports(store=BareStore(), admission=ports.admission, hints=ports.hints)
+    assert given.hints is ports.hints
+
+
+@pytest.mark.parametrize("notifier", [Delegating(), AsyncMock()], ids=["delegating", "mock"])
+def test_what_may_be_awaited_is_accepted(notifier: Any) -> None:
+    """A plain method that is declared to return an awaitable, and a mock, are accepted."""
+    check_adapters({"notifier": notifier})
+
+
+def test_our_own_adapters_are_accepted() -> None:
+    """All ports in memory pass the check by their names."""
+    ports = memory_ports()
+    check_adapters({field.name: getattr(ports, field.name) for field in fields(Ports)})
+
+
+def test_an_unknown_name_is_refused() -> None:
+    """A name that is no port is refused."""
+    with pytest.raises(TypeError, match="no ports that can be replaced: notifer"):
+        memory_ports(notifer=RecordingNotifier())

@@ -1,0 +1,61 @@
+"""The bounded form of the run: a few kills and faults on each store."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kills.run import Plan, discard_folder, run_kills
+from tests.kills.timings import measure
+
+pytestmark = pytest.mark.anyio
+
+SCHEDULES = {
+    "sqlite": (
+        "server killed",
+        "database locked",
+        "worker killed",
+        "disk full",
+        "receivers cut",
+        "all processes killed",
+    ),
+    "postgresql": (
+        "server killed",
+        "database half-closed",
+        "database stopped immediately",
+        "worker killed",
+        "receivers refused",
+        "database hung",
+        "all processes killed",
+    ),
+}
+KILLS = {"sqlite": 3, "postgresql": 4}
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that PostgreSQL's own user may enter, which pytest's are not."""
+    folder = Path(tempfile.mkdtemp(prefix="kills-"))
+    folder.chmod(0o755)
+    yield folder
+    discard_folder(folder)
+
+
+@pytest.mark.parametrize("store", SCHEDULES)
+async def test_nothing_is_lost_or_doubled_through_kills(store: str, folder: Path) -> None:
+    """What clients were told is there once, in order and paid once, though server, worker and
+    database are killed, cut off and stopped meanwhile."""
+    plan = Plan(
+        store,
+        kills=KILLS[store],
+        pairs=2,
+        longest_wait=0.5,
+        disk_bytes=160 << 20,
+        schedule=SCHEDULES[store],
+    )
+    history, faults = await run_kills(plan, folder)
+    assert faults == []
+    assert measure(history.entries).acknowledged > 0
