@@ -11,7 +11,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, select, true, tuple_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    any_,
+    bindparam,
+    delete,
+    func,
+    select,
+    true,
+    tuple_,
+)
 
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows
 from staffbooking_adapters.sql.bulk_import import delete_old_import
@@ -39,8 +50,15 @@ def _delete_batch(table: Table, age: Column[Any], *conditions: ColumnElement[boo
         .with_for_update(skip_locked=True)
         .cte("old")
     )
-    is_old = key[0].in_(select(*old.c)) if len(key) == 1 else tuple_(*key).in_(select(*old.c))
-    return Statement(delete(table).where(is_old).returning(key[0]))
+    found = select(*old.c)
+    deleted = delete(table).returning(key[0])
+    if len(key) > 1:
+        return Statement(deleted.where(tuple_(*key).in_(found)))
+    # As an array, since PostgreSQL would read a table of some thousand rows in place of the index.
+    return Statement(
+        deleted.where(key[0] == any_(func.array(found.scalar_subquery()))),
+        sqlite=deleted.where(key[0].in_(found)),
+    )
 
 
 DELETE_IDLE_SESSIONS = _delete_batch(sessions, sessions.c.seen_at)
