@@ -36,6 +36,7 @@ help:
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories, 400 kills"
 	@echo "make prove   a quarter of an hour of simulation, planted bugs, races and kills, and its table"
+	@echo "make planted       plant 40 bugs, each to be found by the simulation and by a test"
 	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"
@@ -90,13 +91,17 @@ soak: $(V)/.dev
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(UNLIMITED) \
 		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants --again
 	$(BIN)/python -m tests.simulation 1 5000
 	$(BIN)/python -m tests.kills --store sqlite --kills 200 --record
 	$(BIN)/python -m tests.kills --store postgresql --kills 200 --record
 
 prove: $(V)/.dev
 	$(BIN)/python -m tests.prove
+
+.PHONY: planted
+planted: $(V)/.dev
+	$(BIN)/python -m tests.mutants
 
 # The wheel in an environment of its own with each extra: what the extra is for works.
 .PHONY: installed release sign lowest newest

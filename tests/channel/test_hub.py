@@ -21,6 +21,7 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ClientEvent, CloseCode, ServerEvent
 from staffbooking_core.representations.messaging import message_record
+from staffbooking_core.usecases.messaging import channel as channel_usecases
 from staffbooking_http.channel.connection import ChannelConnection
 from staffbooking_http.channel.frames import EncodedFrame, parse_frame
 from staffbooking_http.channel.hub import ChannelHub
@@ -294,3 +295,53 @@ async def test_opening_after_the_last_message_is_live(scene: HubScene) -> None:
     [second] = await scene.store_messages("Two")
 
     assert await next_received(outbound) == frame_of(second)
+
+
+def received_contents(outbound: DirectOutbound) -> list[str]:
+    """The contents of the messages that were received, in their order."""
+    frames = [outbound.received.get_nowait() for _ in range(outbound.received.qsize())]
+    return [
+        frame["data"]["content"]
+        for frame in frames
+        if isinstance(frame, dict) and frame["event"] == ServerEvent.NEW_MESSAGE
+    ]
+
+
+async def test_a_message_that_is_stored_while_a_connection_opens_arrives(
+    scene: HubScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection gets a message that is stored after it was told of the last one, and before
+    it is open."""
+
+    async def store_meanwhile(ports: Ports, user_id: int) -> None:
+        await scene.store_messages("meanwhile")
+        await anyio.sleep(2)
+
+    monkeypatch.setattr(channel_usecases, "broadcast_presence", store_meanwhile)
+    outbound = DirectOutbound()
+    await scene.open(scene.mia, outbound, 0)
+    await anyio.sleep(2)
+
+    assert received_contents(outbound) == ["meanwhile"]
+
+
+async def test_a_message_that_is_stored_while_the_last_page_is_read_arrives(
+    scene: HubScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that catches up gets a message that is stored after its last page was read."""
+    real, pages = channel_usecases.missed_messages, []
+
+    async def read(*asked: Any) -> Any:
+        pages.append(await real(*asked))
+        if len(pages) == 1:
+            await scene.store_messages("new")
+            await anyio.sleep(2)
+        return pages[-1]
+
+    await scene.store_messages("old")
+    monkeypatch.setattr(channel_usecases, "missed_messages", read)
+    outbound = DirectOutbound()
+    await scene.open(scene.mia, outbound, 0)
+    await anyio.sleep(4)
+
+    assert received_contents(outbound) == ["old", "new"]

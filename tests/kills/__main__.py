@@ -37,6 +37,7 @@ def main() -> int:
         workers=several,
         schedule=tuple(given.faults),
         report=_report,
+        leave_out=lambda _, reason: _report(f"LEFT OUT: {reason}"),
     )
     _report(f"{given.store}: {given.kills} kills in {folder}")
     history, faults = anyio.run(run_kills, plan, folder)

@@ -4,7 +4,6 @@ what it hit."""
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -76,12 +75,12 @@ def available_faults(scene: Scene) -> list[Fault]:
     return found
 
 
-def missing_faults(scene: Scene) -> Iterator[str]:
-    """A line for each kind of fault that this machine does not allow."""
+def missing_tools(scene: Scene) -> Iterator[tuple[str, str]]:
+    """What this machine lacks, and which faults are left out for it."""
     if not scene.disk.is_mounted:
-        yield "full and read-only disks: this user may not mount a tmpfs"
+        yield "mount", "full and read-only disks: this user may not mount a tmpfs"
     if scene.fake_time is None and isinstance(scene.database, PostgresBehindProxy):
-        yield f"wrong clocks: {'no faketime' if not shutil.which('faketime') else 'not wanted'}"
+        yield "faketime", "wrong clocks: faketime is not installed"
 
 
 # Processes --------------------------------------------------------------------------------

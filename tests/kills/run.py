@@ -12,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -31,11 +31,10 @@ from tests.kills.databases import (
     PostgresBehindProxy,
     SmallDisk,
     SqliteFile,
-    connector,
     unmount,
 )
 from tests.kills.ending import finish_work
-from tests.kills.faults import Fault, Scene, available_faults, missing_faults
+from tests.kills.faults import Fault, Scene, available_faults, missing_tools
 from tests.kills.histories import QUERIES, History
 from tests.kills.load import BookingActor, BusinessClock, HttpWriter, SocketWriter, send_inquiries
 from tests.kills.people import People, load_people, make_people
@@ -43,11 +42,7 @@ from tests.kills.processes import CONTACT_LIMIT, ServiceProcesses
 from tests.kills.proxy import Proxy
 from tests.kills.receiver import record_receipts
 from tests.support.fake_time import make_fake_time
-from tests.support.postgres import (
-    PostgresCluster,
-    find_system_binaries,
-    find_wheel_binaries,
-)
+from tests.support.postgres import PostgresCluster, find_binaries, open_raw_connection
 from tests.support.reserved_ports import port_number, reserve_port
 
 SHORTEST_WAIT_SECONDS = 0.05
@@ -76,6 +71,9 @@ class Plan:
     disk_bytes: int = 512 << 20
     schedule: tuple[str, ...] = ()
     report: Callable[[str], object] = lambda _: None
+    """Takes a line about the progress."""
+    leave_out: Callable[[str, str], object] = lambda *_: None
+    """Takes a tool that the machine lacks, and which faults are left out for it."""
 
 
 @define(eq=False)
@@ -88,6 +86,8 @@ class _Run:
     number: int
     """How often this folder was run before."""
     kills: int
+    last_shown: Mapping[int, int]
+    """The last message that each reader was shown before."""
     stop: anyio.Event = field(factory=anyio.Event)
     clients: list[Client] = field(factory=list)
     readers: list[SocketWriter] = field(factory=list)
@@ -112,6 +112,7 @@ class _Run:
                     client,
                     str(client.http.base_url).rstrip("/"),
                     processes.server_urls[0],
+                    self.last_shown.get(person.user_id, 0),
                 )
                 self.readers.append(reader)
                 group.start_soon(reader.run)
@@ -239,14 +240,14 @@ async def _open_run(plan: Plan, folder: Path) -> AsyncIterator[_Run]:
         fake_time = make_fake_time(folder, "+0") if shutil.which("faketime") else None
         chance = random.Random(f"{plan.seed}-{number}")
         scene = Scene(processes, database, disk, receivers, fake_time, chance)
-        for line in missing_faults(scene):
-            plan.report(f"NOT injected: {line}")
+        for tool, reason in missing_tools(scene):
+            plan.leave_out(tool, reason)
         set_to = [e["now"] for e in earlier if e["kind"] == "ack" and "now" in e]
         start = datetime.fromisoformat(set_to[-1]) if set_to else datetime.now(UTC)
         kills = sum(entry["is_kill"] for entry in earlier if entry["kind"] == "fault")
-        run = _Run(
-            plan, scene, people, book, BusinessClock(start + timedelta(hours=1)), number, kills
-        )
+        clock = BusinessClock(start + timedelta(hours=1))
+        shown = {e["reader"]: e["id"] for e in earlier if e["kind"] == "shown"}
+        run = _Run(plan, scene, people, book, clock, number, kills, shown)
         for name, url in zip(processes.servers, processes.server_urls, strict=True):
             http = await stack.enter_async_context(open_http_client(url))
             run.clients.append(Client(http, name, book))
@@ -258,14 +259,14 @@ async def _open_database(
 ) -> SqliteFile | PostgresBehindProxy:
     if plan.store == "sqlite":
         return SqliteFile(disk)
-    binaries = find_system_binaries() or find_wheel_binaries()
-    assert binaries is not None, "no PostgreSQL: neither programs of the system nor a wheel"
     data = disk.folder / "data"
     data.mkdir(exist_ok=True)
     sockets = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     stack.callback(shutil.rmtree, sockets, ignore_errors=True)
-    cluster = PostgresCluster(binaries, data, sockets, SERVER_SETTINGS)
-    proxy = await stack.enter_async_context(Proxy(connector(cluster)))
+    cluster = PostgresCluster(find_binaries(), data, sockets, SERVER_SETTINGS)
+    proxy = await stack.enter_async_context(
+        Proxy(partial(open_raw_connection, cluster.server.maintenance_url))
+    )
     database = PostgresBehindProxy(disk, cluster, DATABASE, proxy)
     stack.push_async_callback(database.crash)
     await database.start()

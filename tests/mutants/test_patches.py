@@ -1,4 +1,4 @@
-"""The patches fit the code; `make soak` checks that each bug is caught."""
+"""The patches fit the code; `make planted` checks that each bug is found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.bugs import BUGS, Bug, Finding, load_findings
 from tests.mutants.patching import (
     PATCH_FILES,
     PatchDoesNotApply,
     apply_patch,
     parse_file_changes,
-    patch_description,
 )
+from tests.mutants.table import TABLE_FILE, render_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,8 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("patch", PATCH_FILES, ids=lambda patch: patch.stem)
 def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
-    """Each patch has a description, applies to the sources, and leaves them parseable and
-    changed."""
+    """Each patch applies to the sources, and leaves them parseable and changed."""
     text = patch.read_text(encoding="utf-8")
     touched = [each.path for each in parse_file_changes(text)]
     for path in touched:
@@ -50,16 +50,37 @@ def test_a_planted_bug_applies(patch: Path, tmp_path: Path) -> None:
 
     apply_patch(text, tmp_path)
 
-    assert patch_description(text)
     for path in touched:
         changed = (tmp_path / path).read_text(encoding="utf-8")
         ast.parse(changed)
         assert changed != (ROOT / path).read_text(encoding="utf-8")
 
 
-def test_there_are_at_least_ten() -> None:
-    """There are at least ten patches."""
-    assert len(PATCH_FILES) >= 10
+def test_there_are_at_least_forty() -> None:
+    """There are at least forty bugs."""
+    assert len(BUGS) >= 40
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_names_tests_that_exist(bug: Bug) -> None:
+    """Each bug has a description, and names files or folders of tests near it."""
+    assert bug.description
+    assert bug.tests
+    assert all((ROOT / test.partition("::")[0]).exists() for test in bug.tests)
+
+
+def test_the_page_is_that_of_the_findings() -> None:
+    """The page shows each bug, as it was found."""
+    assert TABLE_FILE.read_text(encoding="utf-8") == render_table(load_findings())
+
+
+def test_the_page_tells_what_was_not_found() -> None:
+    """A bug that only one of the two found is a row that says so."""
+    bug = BUGS[0]
+
+    page = render_table({bug.digest: Finding(bug.name, bug.digest, "1234abcd", None, "", "")})
+
+    assert f"| 01. {bug.description} | not found |  | not found | 1234abcd |\n" in page
 
 
 def test_a_patch_finds_its_place(file: Path) -> None:

@@ -8,8 +8,10 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from staffbooking_adapters.fake import book as books
+from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import DAY, HOUR
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorError
@@ -123,7 +125,7 @@ class Actors:
             self.cluster.world.accuse(f"the credit of booking {booking.id} was used twice")
 
     async def act_on_time(self, first: int, second: int) -> None:
-        """Act at the very moment of a deadline."""
+        """Act at the very moment of a deadline, or too early."""
         if (booking := await self._pick(first)) is None:
             return
         match booking.status:
@@ -131,11 +133,13 @@ class Actors:
                 await self._jump_to(booking.starts_at)
                 await self.accept(first, second)
             case BookingStatus.ACCEPTED:
-                await self._jump_to(booking.starts_at)
+                page_ends = booking.intent.checkout_expires_at - timedelta(minutes=2)
+                await self._jump_to((page_ends, booking.starts_at)[second % 2])
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self._jump_to(booking.starts_at - (24, 48)[second % 2] * HOUR)
-                await self._move_as_customer(first, "cancel", {"reason": "rain"})
+                await self._jump_to(booking.starts_at - (24, 48, 72, 0)[second % 4] * HOUR)
+                move = (self.cancel, self.cancel, self.dispute, self.confirm)[second % 4]
+                await move(first, 1)
 
     async def accept(self, first: int, _: int) -> None:
         await self._move_as_staff(first, "accept")
@@ -298,6 +302,18 @@ class Actors:
             with suppress(ProcessorError, RuleBroken):
                 await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
 
+    async def pay_less(self, first: int, _: int) -> None:
+        """The processor takes less than was ordered, by a defect of its own."""
+        booking = await self._pick(first)
+        answer = await self._move_as_customer(first, "checkout", records=False)
+        if booking is None or answer is None or answer.status >= 300:
+            return
+        fake, now = self.cluster.fake, await self.cluster.shared.clock.business()
+        self.manually_moved.add(booking.id)
+        await books.lock_and_change_intent(fake.sandbox.store, booking.id, now, _order_less)
+        page = answer.body["checkout_url"].rpartition("/")[2]
+        await fake.sandbox.simulate_checkout(page, "succeed")
+
     async def move_money(self, first: int, second: int) -> None:
         """An operator moves money in the processor's own dashboard."""
         if (booking := await self._pick(first)) is not None:
@@ -387,3 +403,11 @@ class Actors:
 
     def _process(self, number: int) -> Any:
         return self.cluster.processes[number % len(self.cluster.processes)]
+
+
+def _order_less(intent: FakeIntent) -> tuple[FakeIntent, None]:
+    pages = [
+        evolve(page, command=evolve(page.command, amount=page.command.amount - 1))
+        for page in intent.pages
+    ]
+    return evolve(intent, pages=tuple(pages)), None

@@ -109,9 +109,11 @@ class FaultyStore:
         await self.process.call("has committed", _nothing, _store_fails, faults)
 
     async def _before_commit(self) -> None:
-        """A transaction takes time, in which its process may die."""
-        _, seconds = self.process.world.decide(f"{self.process.name} commits")
+        """A transaction takes time, in which its process may die, and may not be committed."""
+        fault, seconds = self.process.world.decide(f"{self.process.name} commits", (Fault.FAIL,))
         await asyncio.sleep(seconds)
+        if fault is Fault.FAIL:
+            _store_fails()
         self.process.check_alive()
         self.process.check_connection()
 

@@ -99,7 +99,7 @@ async def _run(plan: Plan, errors: _Errors) -> Outcome:
     try:
         await _act(plan, world, actors, checks)
         cluster.heal()
-        await asyncio.sleep(CALM_SECONDS)
+        await asyncio.sleep(max(world.slow_until - world.loop.time(), 0) + CALM_SECONDS)
         await _judge_messages(actors)
         _judge_tab(actors)
         for task in background:

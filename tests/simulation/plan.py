@@ -59,6 +59,7 @@ _WEIGHTS = {
     "send_by_channel": 8,
     "charge_back": 1,
     "move_money": 1,
+    "pay_less": 1,
     "onboard": 1,
     "processor_fault": 4,
     "event_fault": 3,

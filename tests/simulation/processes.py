@@ -63,9 +63,11 @@ class Server(Process):
             if message["type"] == "lifespan.startup.failed":
                 self.kill()
 
-        await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
-        self.is_ready = False
-        self.kill()
+        try:
+            await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
+        finally:  # A shutdown that takes too long is cancelled.
+            self.is_ready = False
+            self.kill()
 
     def stop(self) -> None:
         """End as SIGTERM does."""

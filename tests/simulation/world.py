@@ -51,6 +51,8 @@ class World:
         self.loop = asyncio.get_running_loop()
         self.is_calm = True
         """Whether no faults happen: before and after the actions."""
+        self.slow_until = 0.0
+        """The loop's time at which the last slow call ends."""
         self.violations: list[str] = []
         self.fired: dict[int, str] = {}
         """The faults that happened, by the number of their decision."""
@@ -79,6 +81,8 @@ class World:
             self.fired[number] = f"{point}: {fault}"
             self.tell(f"{point}: {fault} (decision {number})")
         seconds = 12 * delay if fault is Fault.SLOW else 0.4 * delay**6
+        if fault is Fault.SLOW:
+            self.slow_until = max(self.slow_until, self.loop.time() + seconds)
         self.record(f"{point} {fault} {seconds:.6f}")
         return fault, seconds
 

@@ -11,6 +11,7 @@ long as the test session), and runs as `nobody` if the tests run as root, which 
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import pwd
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
@@ -104,6 +105,21 @@ def database_name(url: str) -> str:
     return urlsplit(url).path.lstrip("/")
 
 
+def proxied_url(url: str, port: int) -> str:
+    """The URL of the same database through a proxy at this port of loopback."""
+    parts = urlsplit(url)
+    credentials = parts.netloc.rpartition("@")[0]
+    return urlunsplit(parts._replace(netloc=f"{credentials}@127.0.0.1:{port}", query=""))
+
+
+async def open_raw_connection(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the server of a URL that speaks no protocol, for a proxy."""
+    parts = urlsplit(url)
+    if folder := parse_qs(parts.query).get("host"):
+        return await asyncio.open_unix_connection(f"{folder[0]}/.s.PGSQL.5432")
+    return await asyncio.open_connection(parts.hostname, parts.port or 5432)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """The session's PostgreSQL; tests that need it are skipped or fail if there is none."""
@@ -123,10 +139,15 @@ def hanging_postgres_server() -> Iterator[PostgresServer]:
 
 
 def _run_found_server() -> AbstractContextManager[PostgresServer]:
+    return run_postgres_server(find_binaries())
+
+
+def find_binaries() -> Path:
+    """The folder of the binaries to use; the test is skipped or fails if there are none."""
     binaries = find_system_binaries() or find_wheel_binaries()
     if binaries is None:
         skip_or_fail("postgres", "PostgreSQL", NO_POSTGRES_MESSAGE)
-    return run_postgres_server(binaries)
+    return binaries
 
 
 def find_system_binaries() -> Path | None:

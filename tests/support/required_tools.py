@@ -20,10 +20,15 @@ def skip_or_fail(tool: str, title: str, reason: str) -> NoReturn:
 
     `title` names the skipped tests in the summary ("PostgreSQL").
     """
+    leave_out(tool, title, reason)
+    pytest.skip(reason)
+
+
+def leave_out(tool: str, title: str, reason: str) -> None:
+    """Note a part of the current test that is left out, or fail it if `REQUIRE` names the tool."""
     if tool in os.environ.get("REQUIRE", "").split(","):
         pytest.fail(f"REQUIRE names {tool}, but {reason}", pytrace=False)
     _skipped_reasons[title] = reason
-    pytest.skip(reason)
 
 
 def skipped_tools() -> dict[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, POLICY, SECOND
-from staffbooking_core.errors import Conflict, Forbidden, NotFound, RuleBroken
+from staffbooking_core.errors import Conflict, Forbidden, NotFound, RuleBroken, StoreUnavailable
 from staffbooking_core.inputs import AddPortfolioItem
 from staffbooking_core.ports import IN_PROGRESS
 from staffbooking_core.usecases import idempotency
@@ -49,9 +50,11 @@ def failing(error):
 
 
 def adding(scene, title="The spring ball", then=None):
-    """A call that adds a portfolio item, and raises `then` after its transaction."""
+    """A call that adds a portfolio item, and raises `then` after its transaction. Concurrent calls
+    have all looked for a response before one of them adds."""
 
     async def work(ports):
+        await asyncio.sleep(0)
         wanted = AddPortfolioItem(title=title, image="photos/ball.jpg")
         await profiles.add_portfolio_item(ports, scene.staff, wanted)
         if then is not None:
@@ -199,6 +202,49 @@ async def test_an_ended_call_can_be_repeated(scene):
     for _ in range(2):
         await run(scene, adding(scene))
     assert await titles(scene) == ["The spring ball"]
+
+
+class EndingStore:
+    """A store of a process that ends at the commit: before it, or after it."""
+
+    def __init__(self, store, *, is_committed):
+        self._store, self._is_committed = store, is_committed
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    async def add_booking(self, booking_write):
+        await self._store.add_booking(booking_write)
+        raise Killed
+
+    @asynccontextmanager
+    async def open_transaction(self, work):
+        async with self._store.open_transaction(work) as opened:
+            yield opened
+            if not self._is_committed:
+                raise StoreUnavailable
+
+
+def ending_scene(scene, *, is_committed):
+    store = EndingStore(scene.ports.store, is_committed=is_committed)
+    return evolve(scene, ports=evolve(scene.ports, store=store))
+
+
+async def test_a_booking_is_committed_with_its_response(scene):
+    """A process that ends right after the commit of a booking has stored its response too."""
+    call = evolve(CALL, booking_response=lambda booking: Response(201, booking.code.encode()))
+    ending = ending_scene(scene, is_committed=True)
+    with pytest.raises(Killed):
+        await ending.request_once(call)
+    assert (await stored_row(scene, call)).status == 201
+
+
+async def test_a_call_that_is_not_committed_is_not_answered(scene):
+    """A call whose commit fails raises, although its response was made."""
+    ending = ending_scene(scene, is_committed=False)
+    with pytest.raises(StoreUnavailable):
+        await run(ending, adding(scene))
+    assert await titles(scene) == []
 
 
 async def test_of_concurrent_calls_one_is_done(scene):

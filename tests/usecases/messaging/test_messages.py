@@ -81,7 +81,7 @@ def kinds(results):
 
 
 class Noting:
-    """A store that records commits, and may be unavailable."""
+    """A store that records commits, and may be unavailable when they are due."""
 
     def __init__(self, store, trail, *, gone=False):
         self.store, self.trail, self.gone = store, trail, gone
@@ -90,9 +90,13 @@ class Noting:
         return getattr(self.store, name)
 
     async def run_transaction(self, work):
-        if self.gone:
-            raise StoreUnavailable("gone")
-        result = await self.store.run_transaction(work)
+        async def unit(tx):
+            result = await work(tx)
+            if self.gone:
+                raise StoreUnavailable("gone")
+            return result
+
+        result = await self.store.run_transaction(unit)
         self.trail.append("kept")
         return result
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -34,6 +36,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     WebhookEndpoint,
 )
 from staffbooking_core.errors import SealBroken
+from staffbooking_core.ports import Store, Transaction
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from staffbooking_core.webhook_receiver import WebhookReceiver, WebhookRefused, hex_signature
@@ -73,6 +76,33 @@ async def test_a_step_has_a_bound(post: WebhookScenario) -> None:
         await add_event(post.ports.store)
     steps = [await deliveries.publish_events(post.ports, 2) for _ in range(4)]
     assert steps == [2, 2, 1, 0]
+
+
+class Ended(BaseException):
+    """The process ends."""
+
+
+class EndingStore:
+    """The store of a process that ends right after its first commit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.read_view = store.read_view
+
+    async def run_transaction(self, work: Callable[[Transaction], Awaitable[object]]) -> object:
+        await self._store.run_transaction(work)
+        raise Ended
+
+
+async def test_an_event_is_published_with_its_deliveries(post: WebhookScenario) -> None:
+    """A process that ends right after an event got its position has added its deliveries too."""
+    subscriber = await add_user(post.ports.store, role=Role.ADMIN)
+    endpoint = await add_endpoint(post.ports.store, subscriber, vault=post.ports.vault)
+    await add_event(post.ports.store)
+    ending: Any = EndingStore(post.ports.store)
+    with pytest.raises(Ended):
+        await deliveries.publish_events(evolve(post.ports, store=ending))
+    assert await post.delivery_statuses(endpoint) == [PENDING]
 
 
 async def test_parties_and_admins_get_an_event(post: WebhookScenario) -> None:
@@ -144,6 +174,16 @@ async def test_no_retry_is_early(
     begins = [attempt.at for attempt in attempts]
     assert [later - end for later, end in zip(begins[1:], ends, strict=False)] == [*RETRY_DELAYS]
     assert delivery.status is DeliveryStatus.FAILED
+
+
+async def test_business_time_makes_no_retry_early(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """A retry is due by wall time, however far business time was moved on."""
+    await add_delivery(post.ports.store, endpoint)
+    await post.deliver()
+    await post.clock.set_business(NOW + DAY)
+    assert await deliveries.claim_batches(post.ports, 10, degraded=True) == []
 
 
 async def test_a_delivery_is_tried_four_times(

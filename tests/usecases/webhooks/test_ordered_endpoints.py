@@ -62,6 +62,19 @@ async def test_a_later_event_waits_for_the_retries(post: WebhookScenario) -> Non
     assert delivery_record(waiting, [])["status"] == "pending"
 
 
+async def test_a_later_event_waits_for_a_retry_that_is_ordered(post: WebhookScenario) -> None:
+    """An event that is published while an earlier one waits for its retry waits for it too."""
+    endpoint = await post.add_endpoint(ordered=True)
+    post.set_response(endpoint, 500)
+    store, owner = post.ports.store, await post.owner_of(endpoint)
+    booking = await add_booking(store, await add_companion(store), owner)
+    for _ in range(2):
+        await add_event(store, booking)
+        await deliveries.publish_events(post.ports)
+        await post.deliver()
+    assert len(post.sent) == 1
+
+
 async def test_another_booking_does_not_wait(post: WebhookScenario) -> None:
     """A failure delays only the events of its own booking."""
     endpoint = await post.add_endpoint(ordered=True)
