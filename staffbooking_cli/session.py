@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from staffbooking_cli.errors import CommandRefused, error_line
+from staffbooking_cli import render
+from staffbooking_cli.errors import CommandRefused, error_line, innermost
 
 if TYPE_CHECKING:
+    import anyio
+
     from staffbooking_adapters.settings import Settings
     from staffbooking_core.ports import Ports
 
 T = TypeVar("T")
+
+RETRY_DELAY_SECONDS = 1.0
+"""Seconds between attempts to open a database that is out of reach."""
 
 
 def read_settings(listening_address: str | None = None, **defaults: str) -> Settings:
@@ -36,6 +42,30 @@ async def ready_ports(wanted: Settings, *, is_long_running: bool = False) -> Asy
     if problem := await wiring.find_schema_problem(wanted):
         raise CommandRefused(problem)
     async with wiring.open_ports(wanted, is_long_running=is_long_running) as ports:
+        yield ports
+
+
+@asynccontextmanager
+async def lasting_ports(wanted: Settings, stop: anyio.Event) -> AsyncIterator[Ports | None]:
+    """The ports of a long-running process, which waits while the database is out of reach; None
+    if `stop` was set meanwhile. Raises CommandRefused if the schema differs."""
+    import anyio
+
+    from staffbooking_core.errors import StoreUnavailable
+
+    async with AsyncExitStack() as stack:
+        ports, last_problem = None, None
+        while ports is None and not stop.is_set():
+            try:
+                ports = await stack.enter_async_context(ready_ports(wanted, is_long_running=True))
+            except Exception as error:
+                if not isinstance(innermost(error), StoreUnavailable):
+                    raise
+                if (problem := error_line(error)) != last_problem:
+                    render.print_note(f"Waiting for the database: {problem}")
+                last_problem = problem
+                with anyio.move_on_after(RETRY_DELAY_SECONDS):
+                    await stop.wait()
         yield ports
 
 

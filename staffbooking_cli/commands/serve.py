@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from staffbooking_cli import render
-from staffbooking_cli.session import find_schema_problem, read_settings, ready_ports
+from staffbooking_cli.session import find_schema_problem, lasting_ports, read_settings
 
 if TYPE_CHECKING:
     import socket
@@ -53,9 +53,9 @@ async def _run_server(wanted: Settings, listening: socket.socket) -> None:
     async with stop_on_signal() as stop, AsyncExitStack() as stack:
         host, port = listening.getsockname()[:2]
         await _wait_for_database(wanted, listening, stop)
-        if stop.is_set():
+        ports = await stack.enter_async_context(lasting_ports(wanted, stop))
+        if ports is None:
             return
-        ports = await stack.enter_async_context(ready_ports(wanted, is_long_running=True))
         jobs = await stack.enter_async_context(anyio.create_task_group())
         await start_server(jobs, wanted, listening, stop, ports)
         listening.close()  # The server has duplicated it.

@@ -8,7 +8,7 @@ import typer
 
 from staffbooking_cli import render
 from staffbooking_cli.options import AsJson
-from staffbooking_cli.session import read_settings, ready_ports, run_command
+from staffbooking_cli.session import lasting_ports, read_settings, run_command
 
 if TYPE_CHECKING:
     from staffbooking_adapters.settings import Settings
@@ -43,6 +43,8 @@ async def _run_until_stopped(wanted: Settings) -> None:
     from staffbooking_cli.running import stop_on_signal
     from staffbooking_worker.main import run_worker
 
-    async with stop_on_signal() as stop, ready_ports(wanted, is_long_running=True) as ports:
+    async with stop_on_signal() as stop, lasting_ports(wanted, stop) as ports:
+        if ports is None:
+            return
         render.print_note("The worker runs; Ctrl-C stops it.")
         await run_worker(ports, stop)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -23,6 +25,9 @@ from tests.cli.processes import (
     run_to_end,
     stop_process,
 )
+from tests.kills.proxy import Proxy
+from tests.support.migrated_databases import MigratedDatabase
+from tests.support.postgres import open_raw_connection, proxied_url
 
 
 @pytest.fixture
@@ -77,6 +82,29 @@ def test_the_worker_stops(env: dict[str, str], told: int) -> None:
         assert stop_process(worker, told) == 0
 
 
+@pytest.mark.anyio
+async def test_a_worker_waits_for_its_database(migrated_database: MigratedDatabase) -> None:
+    """A worker that starts while the database is out of reach says so once, and works when it is
+    back."""
+    async with Proxy(partial(open_raw_connection, migrated_database.url)) as proxy:
+        proxy.is_refusing = True
+        url = proxied_url(migrated_database.url, proxy.port)
+        with run_in_background("worker", env=make_environment(DATABASE_URL=url)) as worker:
+            said = await asyncio.to_thread(read_until, worker.stderr, "Waiting for the database")
+            assert said.count("\n") == 1
+            proxy.is_refusing = False
+            await asyncio.to_thread(read_until, worker.stderr, "worker runs")
+            assert await asyncio.to_thread(stop_process, worker, signal.SIGTERM) == 0
+
+
+def test_a_signal_ends_the_wait_for_a_database() -> None:
+    """A worker that waits for its database stops gracefully."""
+    nowhere = make_environment(DATABASE_URL="postgresql+asyncpg://nobody@127.0.0.1:9/none")
+    with run_in_background("worker", env=nowhere) as worker:
+        read_until(worker.stderr, "Waiting for the database")
+        assert stop_process(worker, signal.SIGTERM) == 0
+
+
 def test_call_timeouts_are_shorter_than_the_grace_period() -> None:
     """Every outgoing call's timeout is shorter than the shutdown grace period."""
     policy = Policy()
@@ -99,7 +127,7 @@ def test_without_a_database_there_is_one_line(tmp_path: Path) -> None:
 def test_a_database_out_of_reach_is_one_line() -> None:
     """An unreachable database server gives one line and no traceback."""
     nowhere = "postgresql+asyncpg://nobody@127.0.0.1:9/none"
-    for command in (("users", "list"), ("db", "upgrade"), ("db", "check"), ("worker",)):
+    for command in (("users", "list"), ("db", "upgrade"), ("db", "check"), ("worker", "--drain")):
         ended = run_to_end(*command, env=make_environment(DATABASE_URL=nowhere))
         assert (ended.returncode, ended.stdout) == (1, "")
         assert ended.stderr.count("\n") == 1, ended.stderr

@@ -3,7 +3,6 @@ which it lasts."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import subprocess
@@ -17,7 +16,7 @@ import asyncpg
 from asyncpg.exceptions import DuplicateDatabaseError, InterfaceError, PostgresError
 
 from tests.kills.proxy import Proxy
-from tests.support.postgres import PostgresCluster, driver_url
+from tests.support.postgres import PostgresCluster, driver_url, proxied_url
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -115,7 +114,7 @@ class PostgresBehindProxy:
     def __init__(self, disk: SmallDisk, cluster: PostgresCluster, name: str, proxy: Proxy) -> None:
         self.disk, self.cluster, self.name, self.proxy = disk, cluster, name, proxy
         self.url = cluster.server.url(name)
-        self.service_url = f"postgresql+asyncpg://app@127.0.0.1:{proxy.port}/{name}"
+        self.service_url = proxied_url(self.url, proxy.port)
 
     async def fetch(self, query: str) -> Sequence[Row]:
         connection = await asyncpg.connect(driver_url(self.url))
@@ -182,8 +181,3 @@ class PostgresBehindProxy:
             self.cluster.start()
         except subprocess.CalledProcessError:
             return  # It runs and recovers, or fails again.
-
-
-def connector(cluster: PostgresCluster) -> Any:
-    """What the proxy connects to: the server's socket."""
-    return lambda: asyncio.open_unix_connection(str(cluster.sockets / ".s.PGSQL.5432"))

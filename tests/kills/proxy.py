@@ -65,6 +65,10 @@ class Proxy:
     def resume(self) -> None:
         self._flowing.set()
 
+    async def wait_until_unused(self) -> None:
+        """Wait until both sides of all connections have ended."""
+        await asyncio.gather(*self._links, return_exceptions=True)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

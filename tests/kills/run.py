@@ -31,7 +31,6 @@ from tests.kills.databases import (
     PostgresBehindProxy,
     SmallDisk,
     SqliteFile,
-    connector,
     unmount,
 )
 from tests.kills.ending import finish_work
@@ -43,7 +42,7 @@ from tests.kills.processes import CONTACT_LIMIT, ServiceProcesses
 from tests.kills.proxy import Proxy
 from tests.kills.receiver import record_receipts
 from tests.support.fake_time import make_fake_time
-from tests.support.postgres import PostgresCluster, find_binaries
+from tests.support.postgres import PostgresCluster, find_binaries, open_raw_connection
 from tests.support.reserved_ports import port_number, reserve_port
 
 SHORTEST_WAIT_SECONDS = 0.05
@@ -265,7 +264,9 @@ async def _open_database(
     sockets = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     stack.callback(shutil.rmtree, sockets, ignore_errors=True)
     cluster = PostgresCluster(find_binaries(), data, sockets, SERVER_SETTINGS)
-    proxy = await stack.enter_async_context(Proxy(connector(cluster)))
+    proxy = await stack.enter_async_context(
+        Proxy(partial(open_raw_connection, cluster.server.maintenance_url))
+    )
     database = PostgresBehindProxy(disk, cluster, DATABASE, proxy)
     stack.push_async_callback(database.crash)
     await database.start()

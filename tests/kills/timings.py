@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -113,4 +114,4 @@ def _duration(entries: Sequence[Entry]) -> float:
 
 
 def _rounded(seconds: float) -> float:
-    return round(seconds + 0.005, 2)
+    return math.ceil(seconds * 100) / 100

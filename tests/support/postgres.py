@@ -11,6 +11,7 @@ long as the test session), and runs as `nobody` if the tests run as root, which 
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 import pwd
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
@@ -102,6 +103,21 @@ def driver_url(url: str) -> str:
 def database_name(url: str) -> str:
     """The name of the database in a URL."""
     return urlsplit(url).path.lstrip("/")
+
+
+def proxied_url(url: str, port: int) -> str:
+    """The URL of the same database through a proxy at this port of loopback."""
+    parts = urlsplit(url)
+    credentials = parts.netloc.rpartition("@")[0]
+    return urlunsplit(parts._replace(netloc=f"{credentials}@127.0.0.1:{port}", query=""))
+
+
+async def open_raw_connection(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the server of a URL that speaks no protocol, for a proxy."""
+    parts = urlsplit(url)
+    if folder := parse_qs(parts.query).get("host"):
+        return await asyncio.open_unix_connection(f"{folder[0]}/.s.PGSQL.5432")
+    return await asyncio.open_connection(parts.hostname, parts.port or 5432)
 
 
 @pytest.fixture(scope="session")
