@@ -34,8 +34,10 @@ help:
 	@echo "make bench-people   import and search 1,000 to 100,000 companions, or a MILLION=--million"
 	@echo "make bench-overload   twice and ten times the load that can be served; the channel and the worker beside it"
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
-	@echo "make soak    long races, endurance, examples by chance, planted bugs, 5,000 histories, 400 kills"
+	@echo "make soak    long races, endurance, examples by chance, planted bugs, a shard of histories, 400 kills"
 	@echo "make prove   a quarter of an hour of simulation, planted bugs, races and kills, and its table"
+	@echo "make simulate    histories of the whole system with faults: SEEDS=\"1 500\" STORE=memory|sqlite"
+	@echo "make soak-simulation   a shard of 100,000 histories, an hour at most; goes on where the last ended"
 	@echo "make planted       plant 40 bugs, each to be found by the simulation and by a test"
 	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
@@ -92,14 +94,26 @@ soak: $(V)/.dev
 		--hypothesis-profile=searching \
 		tests/domain tests/usecases tests/adapters
 	$(BIN)/python -m tests.mutants --again
-	$(BIN)/python -m tests.simulation 1 5000
+	$(MAKE) soak-simulation
 	$(BIN)/python -m tests.kills --store sqlite --kills 200 --record
 	$(BIN)/python -m tests.kills --store postgresql --kills 200 --record
 
 prove: $(V)/.dev
 	$(BIN)/python -m tests.prove
 
-.PHONY: planted
+# One shard for each store, of at most half an hour: the next run goes on after its last seed.
+.PHONY: simulate soak-simulation planted
+SEEDS ?= 1 500
+STORE ?= memory
+JOBS ?= $(shell nproc)
+simulate: $(V)/.dev
+	$(BIN)/python -m tests.simulation $(SEEDS) --store $(STORE) --jobs $(JOBS)
+
+SHARD := --jobs $(JOBS) --minutes 30 --results tests/simulation/results.csv
+soak-simulation: $(V)/.dev
+	$(BIN)/python -m tests.simulation 1 80000 $(SHARD)
+	$(BIN)/python -m tests.simulation 1 20000 $(SHARD) --store sqlite
+
 planted: $(V)/.dev
 	$(BIN)/python -m tests.mutants
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 
-from staffbooking_core.errors import ClockWrong, StoreUnavailable
+from staffbooking_core.errors import ClockWrong, Conflict, StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
@@ -75,6 +75,9 @@ async def _run_job(ports: Ports, job: Job, stop: anyio.Event) -> None:
             wait = ERROR_DELAY_SECONDS
         except StoreUnavailable as error:
             logger.warning("%s: store unavailable: %s", job.name, error.reason)
+            wait = ERROR_DELAY_SECONDS
+        except Conflict as error:  # A slow call outlasted its lease: another worker took over.
+            logger.warning("%s: lease lost: %s", job.name, error)
             wait = ERROR_DELAY_SECONDS
         except Exception:
             logger.exception("%s: unexpected error", job.name)

@@ -7,7 +7,6 @@ are immutable: a commit replaces the state by the fork, a rollback drops the for
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, ValuesView
-from copy import copy
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -329,10 +328,8 @@ class MemoryState:
     clock_offset: timedelta = timedelta()
 
     def fork(self) -> MemoryState:
-        forked = copy(self)
-        for name in _TABLES:
-            setattr(forked, name, getattr(self, name).fork())
-        return forked
+        tables = {name: getattr(self, name).fork() for name in _TABLES}
+        return MemoryState(**tables, clock_offset=self.clock_offset)
 
 
 _TABLES = tuple(part.name for part in fields(MemoryState) if part.name != "clock_offset")

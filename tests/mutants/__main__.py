@@ -113,7 +113,7 @@ def _run(copies: Copies, bug: Bug, seeds: int, commit: str) -> Finding:
 
 def _simulate(copy: Path, store: str, seeds: int) -> tuple[int | None, str]:
     """The first seed of the simulation that finds something, and what; None for no seed."""
-    ended, output = _execute(copy, "tests.simulation", "1", str(seeds), "--store", store)
+    ended, output = _execute(copy, "tests.simulation", "1", str(seeds), "--store", store, "--plain")
     if ended == 0:
         return None, ""
     if (found := _SEED_PATTERN.search(output)) is None:

@@ -1,32 +1,157 @@
-"""`python -m tests.simulation FIRST LAST [--store memory|sqlite]` runs the histories of these
-seeds. The story of the first one that goes wrong is told, and the exit code is then 1."""
+"""Runs the histories of a range of seeds; the first one that goes wrong is made short and told.
+
+    python -m tests.simulation 1 500 --jobs 2             in two processes
+    python -m tests.simulation 17 17 --store sqlite       one history
+    python -m tests.simulation 17 17 --save lost-lease    keep it as a regression
+    python -m tests.simulation 1 100000 --results FILE --minutes 30
+                                        one shard: it begins after the last seed in the file
+
+The exit code is 1 if an invariant was violated.
+"""
 
 from __future__ import annotations
 
 import argparse
+import csv
 import logging
 import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
 
 from tests.simulation.history import run_history
 from tests.simulation.plan import make_plan
+from tests.simulation.regressions import Regression, save_regression
+from tests.simulation.shrink import shrink
+from tests.support.provenance import provenance
 
-STORES = ("memory",)
+STORES = ("memory", "sqlite")
+SEEDS_PER_CALL = 10
+BAR_WIDTH = 30
+COLUMNS = ("store", "first", "last", "result", "seconds", "commit", "machine", "date")
 
 
 def main() -> int:
+    given = _parse_arguments()
+    first = given.first
+    if given.results is not None:
+        first = max(first, _next_seed(given.results, given.store))
+    if first > given.last:
+        _print(f"{given.store}: the seeds {given.first} to {given.last} are done")
+        return 0
+    began = time.monotonic()
+    last, wrong = _run_range(first, given.last, given)
+    seconds = time.monotonic() - began
+    result = f"seed {wrong} fails" if wrong else "0 violations"
+    if given.results is not None:
+        _append_row(given.results, given.store, first, last, result, f"{seconds:.0f}")
+    if wrong:
+        _tell(wrong, given)
+        return 1
+    _print(f"{given.store}: seeds {first} to {last}, 0 violations, {seconds:.0f} s")
+    return 0
+
+
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--store", choices=STORES, default="memory")
-    given = parser.parse_args()
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--save", metavar="NAME")
+    parser.add_argument("--plain", action="store_true", help="tell the seed's own history")
+    return parser.parse_args()
+
+
+def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, int]:
+    """The last seed that was run, and the first one that went wrong or 0."""
+    parts = _parts_of(first, last)
+    if given.jobs == 1 or last - first < SEEDS_PER_CALL:
+        for seeds in parts:
+            if wrong := run_seeds(seeds, given.store):
+                return wrong, wrong
+        return last, 0
+    deadline = time.monotonic() + 60 * given.minutes
+    # Spawned processes inherit no open file or connection of the parent.
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+        running: dict[Future[int], range] = {}
+        done = first - 1
+        while True:
+            while len(running) < 2 * given.jobs and time.monotonic() < deadline:
+                if (part := next(parts, None)) is None:
+                    break
+                running[pool.submit(run_seeds, part, given.store)] = part
+            if not running:
+                return done, 0
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                done = max(done, running.pop(future).stop - 1)
+                if wrong := future.result():
+                    pool.shutdown(cancel_futures=True)
+                    return wrong, wrong
+            _show_progress(done, first, last)
+
+
+def _parts_of(first: int, last: int) -> Iterator[range]:
+    for start in range(first, last + 1, SEEDS_PER_CALL):
+        yield range(start, min(start + SEEDS_PER_CALL, last + 1))
+
+
+def run_seeds(seeds: Sequence[int], store: str) -> int:
+    """The first of the seeds whose history goes wrong, or 0."""
     logging.disable(logging.WARNING)
-    for seed in range(given.first, given.last + 1):
-        outcome = run_history(make_plan(seed))
-        if outcome.violations:
-            sys.stdout.write("\n".join([*outcome.story, f"seed {seed}: {outcome.violations[0]}\n"]))
-            return 1
-    sys.stdout.write(f"{given.last - given.first + 1} histories, nothing wrong\n")
-    return 0
+    return next((seed for seed in seeds if run_history(make_plan(seed), store).violations), 0)
+
+
+def _tell(seed: int, given: argparse.Namespace) -> None:
+    """Tell the story of the shortest history that goes wrong as that of the seed does."""
+    logging.disable(logging.WARNING)
+    run = partial(run_history, store=given.store)
+    plan = make_plan(seed)
+    plan, outcome = (plan, run(plan)) if given.plain else shrink(plan, run)
+    violation = outcome.violations[0]
+    if given.save is not None:
+        _print(f"saved: {save_regression(given.save, Regression(violation, given.store, plan))}")
+    _print("\n".join([*outcome.story, f"seed {seed}: {violation}"]))
+
+
+# Results --------------------------------------------------------------------------------------
+
+
+def _next_seed(path: Path, store: str) -> int:
+    if not path.exists():
+        return 1
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["store"] == store]
+    return 1 + max((int(row["last"]) for row in rows), default=0)
+
+
+def _append_row(path: Path, *values: object) -> None:
+    is_new = not path.exists()
+    made = provenance()
+    row = (*values, made["commit"], made["machine"], made["date"])
+    with path.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if is_new:
+            writer.writerow(COLUMNS)
+        writer.writerow(row)
+
+
+def _show_progress(done: int, first: int, last: int) -> None:
+    if sys.stderr.isatty():
+        part = (done - first + 1) / (last - first + 1)
+        bar = "#" * round(BAR_WIDTH * part)
+        sys.stderr.write(f"\r[{bar:.<{BAR_WIDTH}}] {done - first + 1:,} of {last - first + 1:,}")
+        sys.stderr.write("\n" if part == 1 else "")
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,43 +1,33 @@
-"""What people, banks, operators and the world do in a history."""
+"""What people do in a history."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from attrs import define, evolve, field
 
 from staffbooking_adapters.fake import book as books
 from staffbooking_adapters.fake.machine import FakeIntent
-from staffbooking_adapters.testing.builders import DAY, HOUR
+from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.payments.processor import ProcessorError
-from staffbooking_core.errors import RuleBroken
-from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.bookings import disabling
+from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster
-from tests.simulation.deployment import PROCESSOR_CALLS
+from tests.simulation.environment import REFUSALS, Environment
 from tests.simulation.plan import Action
 from tests.simulation.processes import Answer, ConnectionLost
 from tests.simulation.promises import MAX_ACTIVE_KEYS
-from tests.simulation.state_machine import (
-    BUSINESS_TIME_JUMPS,
-    CALL_FAULTS,
-    EVENT_FAULTS,
-    RARE_FAULTS,
-    REAL_TIME_WAITS,
-)
-from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
 
 MAX_BOOKINGS = 6
 MAX_INQUIRIES = 5
 KEPT_REFUSALS = (400, 404, 409, 422)
 """The statuses of refusals that are final: every repeated call gets the same one."""
-SKEWS = (-20, -3, 3, 20, 600)
-"""Seconds by which clocks are ahead; with the last one a process may write nothing."""
 
 
 @define(eq=False)
@@ -52,20 +42,20 @@ class Actors:
     chats: Sequence[ChatClient]
     tab: ChatClient
     """A second browser of the first customer, which signs out."""
-    webhooks: WebhookEndpoints
-    booking_ids: list[int] = field(factory=list)
-    """Bookings whose making was acknowledged."""
+    environment: Environment
     acknowledged: list[tuple[int, Mapping[str, Any]]] = field(factory=list)
     """Each record of a booking that an answer to a change had, with the booking's id."""
     booking_keys: set[str] = field(factory=set)
     """The keys under which bookings were asked for."""
     messages: dict[str, int] = field(factory=dict)
     """The acknowledged messages: their ids by their contents."""
-    manually_moved: set[int] = field(factory=set)
+    made_before: int = 0
+    """The bookings that there were when the history began."""
 
     async def act(self, action: Action) -> None:
         self.cluster.world.tell(f"action: {action.name} {action.first} {action.second}")
-        await getattr(self, action.name)(action.first, action.second)
+        owner = self if hasattr(self, action.name) else self.environment
+        await getattr(owner, action.name)(action.first, action.second)
 
     # Bookings -------------------------------------------------------------------------------
 
@@ -93,7 +83,7 @@ class Actors:
     async def _make_booking(
         self, client: Client, path: str, wanted: Mapping[str, Any]
     ) -> int | None:
-        if len(self.booking_ids) >= MAX_BOOKINGS:
+        if len(self.environment.booking_ids) >= MAX_BOOKINGS:
             return None
         key = client.next_key()
         self.booking_keys.add(key)
@@ -103,14 +93,14 @@ class Actors:
                 self.booking_keys.remove(key)
             return None
         number: int = answer.body["booking"]["id"]
-        if number in self.booking_ids:
+        if number in self.environment.booking_ids:
             self.cluster.world.accuse(f"booking {number} was made by two keys")
-        self.booking_ids.append(number)
+        self.environment.booking_ids.append(number)
         return number
 
     async def let_down(self, first: int, second: int) -> None:
         """A staff member cancels, and the customer asks twice for the priority rebooking."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         await self._move_as_staff(first, "cancel", {"reason": "ill"})
         client = next(one for one in self.customers if one.user_id == booking.customer_id)
@@ -126,18 +116,19 @@ class Actors:
 
     async def act_on_time(self, first: int, second: int) -> None:
         """Act at the very moment of a deadline, or too early."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:
             case BookingStatus.PENDING:
-                await self._jump_to(booking.starts_at)
+                await self.environment.jump_to(booking.starts_at)
                 await self.accept(first, second)
             case BookingStatus.ACCEPTED:
                 page_ends = booking.intent.checkout_expires_at - timedelta(minutes=2)
-                await self._jump_to((page_ends, booking.starts_at)[second % 2])
+                await self.environment.jump_to((page_ends, booking.starts_at)[second % 2])
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self._jump_to(booking.starts_at - (24, 48, 72, 0)[second % 4] * HOUR)
+                at = booking.starts_at - (24, 48, 72, 0)[second % 4] * HOUR
+                await self.environment.jump_to(at)
                 move = (self.cancel, self.cancel, self.dispute, self.confirm)[second % 4]
                 await move(first, 1)
 
@@ -166,7 +157,7 @@ class Actors:
         await self._move_as_customer(first, "dispute", {"reason": "nobody came"})
 
     async def withdraw(self, first: int, _: int) -> None:
-        await self._move_as_customer(first, "dispute/withdraw")
+        await self._move_as_customer(first, "dispute/withdraw", records=False)
 
     async def pay(self, first: int, second: int) -> None:
         """Open the hosted page and act on it; the processor is no part of what fails here."""
@@ -177,7 +168,7 @@ class Actors:
             await self.cluster.fake.sandbox.simulate_checkout(page, outcome)
 
     async def resolve(self, first: int, second: int) -> None:
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         outcome = ("release", "refund", "split", "split")[second % 4]
         body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
@@ -187,14 +178,14 @@ class Actors:
         await self.admin.call("POST", path, body)
 
     async def _move_as_staff(self, first: int, move: str, body: Any = None) -> None:
-        if (booking := await self._pick(first)) is not None:
+        if (booking := await self.environment.pick(first)) is not None:
             client = next(one for one in self.staff if one.user_id == booking.companion_id)
             await self._move(client, booking.id, move, body)
 
     async def _move_as_customer(
         self, first: int, move: str, body: Any = None, *, records: bool = True
     ) -> Answer | None:
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return None
         client = next(one for one in self.customers if one.user_id == booking.customer_id)
         return await self._move(client, booking.id, move, body, records=records)
@@ -204,7 +195,7 @@ class Actors:
     ) -> Answer | None:
         """Some callers change only the version that they were last shown (If-Match)."""
         known = [record["version"] for at, record in self.acknowledged if at == number]
-        version = self.cluster.world.pick((None, None, *known[-1:]))
+        version = self.cluster.world.pick("has read", (None, None, *known[-1:]))
         answer = await client.call("POST", f"/bookings/{number}/{move}", body, version=version)
         if records and answer is not None and "booking" in answer.body:
             record = answer.body["booking"]
@@ -213,13 +204,6 @@ class Actors:
                 text = f"booking {number}: a change of version {version} made {record['version']}"
                 self.cluster.world.accuse(text)
         return answer
-
-    async def _pick(self, number: int) -> Any:
-        """A booking as stored now, if any was acknowledged."""
-        if not self.booking_ids:
-            return None
-        async with self.cluster.shared.store.read_view() as view:
-            return await view.bookings.booking(self.booking_ids[number % len(self.booking_ids)])
 
     # Messages -------------------------------------------------------------------------------
 
@@ -294,34 +278,48 @@ class Actors:
         if admitted > MAX_INQUIRIES and is_one_window:
             world.accuse(f"{admitted} inquiries of one address were admitted")
 
-    # The processor, banks, receivers --------------------------------------------------------
-
-    async def charge_back(self, first: int, second: int) -> None:
-        if (booking := await self._pick(first)) is not None:
-            outcome = ("open", "open", "won", "lost")[second % 4]
-            with suppress(ProcessorError, RuleBroken):
-                await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
+    async def disable(self, first: int, second: int) -> None:
+        """Disable an account for a while, or for good if its owner takes no part in the chat."""
+        people = (*self.customers[1:], *self.staff)
+        client = people[first % len(people)]
+        decision = (None, *BookingsDecision)[second % (1 + len(BookingsDecision))]
+        with suppress(*REFUSALS):
+            await disabling.disable_user(self.cluster.shared, client.email, decision)
+        await asyncio.sleep(second % 3)
+        if second % 2 or client in [chat.client for chat in self.chats]:
+            with suppress(*REFUSALS):
+                await administration.enable_user(self.cluster.shared, client.email)
+            if client.credentials_end is None:
+                await client.sign_in()
 
     async def pay_less(self, first: int, _: int) -> None:
         """The processor takes less than was ordered, by a defect of its own."""
-        booking = await self._pick(first)
+        booking = await self.environment.pick(first)
         answer = await self._move_as_customer(first, "checkout", records=False)
         if booking is None or answer is None or answer.status >= 300:
             return
         fake, now = self.cluster.fake, await self.cluster.shared.clock.business()
-        self.manually_moved.add(booking.id)
+        self.environment.manually_moved.add(booking.id)
         await books.lock_and_change_intent(fake.sandbox.store, booking.id, now, _order_less)
         page = answer.body["checkout_url"].rpartition("/")[2]
         await fake.sandbox.simulate_checkout(page, "succeed")
 
-    async def move_money(self, first: int, second: int) -> None:
-        """An operator moves money in the processor's own dashboard."""
-        if (booking := await self._pick(first)) is not None:
-            dashboard = self.cluster.fake.dashboard
-            move = dashboard.refund if second % 2 else dashboard.reverse_payout
-            self.manually_moved.add(booking.id)
-            with suppress(ProcessorError, RuleBroken):
-                await move(booking.id, 1 + second * 30)
+    async def lose_response(self, first: int, second: int) -> None:
+        """Money moves, but the response and its event are lost, maybe over the end of a day."""
+        if (booking := await self.environment.pick(first)) is None:
+            return
+        kind = ("timeout_before", "timeout_after", "error_500_after")[second % 3]
+        await self.cluster.fake.sandbox.add_fault("any", kind, 1)
+        await self.cluster.fake.sandbox.add_fault("event", "drop", 1)
+        match booking.status:
+            case BookingStatus.PAID:
+                await self._move_as_customer(first, "cancel", {"reason": "rain"})
+            case BookingStatus.DISPUTED:
+                await self.resolve(first, second)
+            case _ if booking.payout_due_at is not None:
+                await self.environment.jump_to(booking.payout_due_at)
+        await asyncio.sleep(3)
+        await self.environment.advance_wall((SECOND, HOUR, 25 * HOUR)[second % 3])
 
     async def onboard(self, first: int, _: int) -> None:
         client = self.staff[first % len(self.staff)]
@@ -330,46 +328,9 @@ class Actors:
             page = answer.body["onboarding_url"].rpartition("/")[2]
             await self.cluster.fake.sandbox.complete_payee(page)
 
-    async def processor_fault(self, first: int, second: int) -> None:
-        if first % 4 == 0:
-            op, kind = RARE_FAULTS[second % len(RARE_FAULTS)]
-        else:
-            calls = (*PROCESSOR_CALLS, "any")
-            op, kind = calls[first % len(calls)], CALL_FAULTS[second % len(CALL_FAULTS)]
-        await self.cluster.fake.sandbox.add_fault(op, kind, 1 + second % 3)
-
-    async def event_fault(self, first: int, second: int) -> None:
-        kind = EVENT_FAULTS[second % len(EVENT_FAULTS)]
-        await self.cluster.fake.sandbox.add_fault("event", kind, 1 + first % 3)
-
-    async def change_receiver(self, first: int, second: int) -> None:
-        behaviours = list(RECEIVER_BEHAVIOURS)
-        self.webhooks.set_behaviour(first, behaviours[second % len(behaviours)])
-
-    # Time and machines ----------------------------------------------------------------------
-
-    async def jump_business(self, first: int, second: int) -> None:
-        """Move business time on: mostly to the next time that matters to a booking."""
-        booking = await self._pick(first) if second % 2 else None
-        now = await self.cluster.shared.clock.business()
-        wanted = now + BUSINESS_TIME_JUMPS[second % (len(BUSINESS_TIME_JUMPS) - 1)]
-        if booking is not None:
-            times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
-            times.append(booking.ends_at + 72 * HOUR)
-            wanted = min([time for time in times if time and time > now], default=wanted)
-        with suppress(RuleBroken):  # Somebody else has moved it further meanwhile.
-            await sandbox.set_clock(self.cluster.shared, wanted)
-
-    async def pass_time(self, first: int, _: int) -> None:
-        """Hours or days pass, after which people sign in again."""
-        self.cluster.world.advance(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
-        for client in (*self.customers, *self.staff, self.admin):
-            if client.credentials_end is None:
-                await client.sign_in()
-
     async def advance(self, first: int, second: int) -> None:
         """Take a booking one step along its usual way."""
-        if (booking := await self._pick(first)) is None:
+        if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:
             case BookingStatus.PENDING:
@@ -377,32 +338,10 @@ class Actors:
             case BookingStatus.ACCEPTED:
                 await self.pay(first, 0)
             case BookingStatus.PAID:
-                await self._jump_to(booking.ends_at)
+                await self.environment.jump_to(booking.ends_at)
                 await self.confirm(first, second)
             case _ if booking.payout_due_at is not None:
-                await self._jump_to(booking.payout_due_at)
-
-    async def _jump_to(self, at: datetime) -> None:
-        with suppress(RuleBroken):  # It is over already.
-            await sandbox.set_clock(self.cluster.shared, at)
-
-    async def crash(self, first: int, _: int) -> None:
-        self._process(first).kill()
-
-    async def stop(self, first: int, _: int) -> None:
-        self._process(first).stop()
-
-    async def cut_off(self, first: int, second: int) -> None:
-        """A process loses its connection to the store for some seconds."""
-        until = self.cluster.world.loop.time() + 1 + second % 8
-        self._process(first).cut_off_until = until
-
-    async def skew(self, first: int, second: int) -> None:
-        self._process(first).skew = timedelta(seconds=SKEWS[second % len(SKEWS)])
-        self.webhooks.max_skew = timedelta(seconds=max(SKEWS) - min(SKEWS))
-
-    def _process(self, number: int) -> Any:
-        return self.cluster.processes[number % len(self.cluster.processes)]
+                await self.environment.jump_to(booking.payout_due_at)
 
 
 def _order_less(intent: FakeIntent) -> tuple[FakeIntent, None]:

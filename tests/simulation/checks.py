@@ -19,7 +19,7 @@ from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundSt
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.representations.bookings import booking_record
-from tests.simulation.deployment import LONG_RETENTION, SimulationWorld
+from tests.simulation.deployment import LONG_RETENTION, Scenes
 from tests.simulation.promises import (
     FAILURES_TO_DISABLE,
     HELD_STATUSES,
@@ -31,7 +31,7 @@ from tests.simulation.promises import (
 class InvariantChecks:
     """Checks the invariants and caches the rows already checked."""
 
-    def __init__(self, world: SimulationWorld) -> None:
+    def __init__(self, world: Scenes) -> None:
         self._world = world
         self._checked_bookings: dict[int, AuditedBooking] = {}
         self._checked_intents: dict[int, str] = {}

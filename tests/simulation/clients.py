@@ -102,7 +102,7 @@ class Client:
 
     def _pick_server(self) -> Server | None:
         servers = self.cluster.servers()
-        return self.cluster.world.pick(servers) if servers else None
+        return self.cluster.world.pick(self.name, servers) if servers else None
 
     def _judge(self, method: str, path: str, answer: Answer, began: float) -> None:
         """No answer is a fault of the service, and none comes to ended credentials (I8)."""
@@ -144,7 +144,7 @@ class ChatClient:
                 self.opened_at = world.loop.time()
                 await self._read(self._socket)
                 self._socket = self.opened_at = None
-            await asyncio.sleep(world.pick((0.1, 0.5, 2.0)))
+            await asyncio.sleep(world.pick("reconnects", (0.1, 0.5, 2.0)))
 
     async def _read(self, socket: Socket) -> None:
         last = 0

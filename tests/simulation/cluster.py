@@ -12,16 +12,14 @@ from attrs import define, evolve, field
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
-from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.sql.store import SqlStore
 from staffbooking_adapters.testing.builders import POLICY
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
-from tests.simulation.deployment import (
-    LONG_RETENTION,
-    CrashingProcessor,
-    CrashPlan,
-)
+from tests.simulation.deployment import LONG_RETENTION, CheckedProcessor
 from tests.simulation.faulty_ports import Bus, WorldClock, ports_of_process
 from tests.simulation.processes import Server, Worker
+from tests.simulation.stores import SharedStore
 from tests.simulation.world import World
 from tests.support.memory_deployment import memory_ports
 
@@ -34,6 +32,7 @@ _SERVER_COUNT = _WORKER_COUNT = 2
 @define(eq=False)
 class Cluster:
     world: World
+    storage: SharedStore
     shared: Ports
     """Ports without faults and processes: what an operator's console would see."""
     book: MemoryFakeDocumentStore
@@ -41,10 +40,11 @@ class Cluster:
     processes: list[Server | Worker] = field(factory=list)
     _bus: Bus = field(init=False)
     _starts: count[int] = field(factory=lambda: count(1))
-    _is_open: bool = True
+    _machine_skew: timedelta = timedelta()
+    """How far the clock of the one machine is ahead, on which all processes of a file run."""
 
     def __attrs_post_init__(self) -> None:
-        self._bus = Bus(self.world)
+        self._bus = Bus(self.world, is_joined=self.storage.has_own_clock)
 
     def start(self) -> None:
         for number in range(_SERVER_COUNT):
@@ -54,7 +54,19 @@ class Cluster:
 
     def _start(self, process: Server | Worker) -> None:
         self.processes.append(process)
-        process.start(ports_of_process(process, self.shared, self._bus, next(self._starts)))
+        process.skew = self._machine_skew
+        process.spawn(self._run(process, next(self._starts)))
+
+    async def _run(self, process: Server | Worker, number: int) -> None:
+        try:
+            store = await self.storage.open()
+            await process.run(ports_of_process(process, self.shared, store, self._bus, number))
+            if isinstance(store, SqlStore):
+                await store.close()
+        except StoreUnavailable as error:
+            self.world.tell(f"{process.name} can't start: {error.reason}")
+        finally:
+            process.kill()
 
     async def watch(self) -> None:
         """Start dead processes again, until cancelled."""
@@ -74,22 +86,48 @@ class Cluster:
             if isinstance(each, Server) and each.is_alive and each.is_ready
         ]
 
+    def skew(self, process: Server | Worker, by: timedelta) -> None:
+        """Set the clock of a process's machine."""
+        if self.storage.has_own_clock:
+            process.skew = by
+            return
+        self._machine_skew = by
+        for each in self.processes:
+            each.skew = by
+
+    async def lose_power(self) -> None:
+        self.world.tell("the power fails")
+        await self.storage.lose_power(self._kill_all)
+
     def heal(self) -> None:
         """End all faults."""
         self.world.is_calm = True
+        self._machine_skew = timedelta()
         for process in self.processes:
             process.cut_off_until = 0.0
             process.skew = timedelta()
 
-    async def close(self) -> None:
+    def restart_workers(self) -> None:
+        """Stop the workers, as SIGTERM does; `watch` starts them again."""
         for process in self.processes:
-            process.kill()
+            if isinstance(process, Worker):
+                process.stop()
+
+    async def close(self) -> None:
+        self._kill_all()
+        for process in self.processes:
             await process.end()
 
+    def _kill_all(self) -> None:
+        for process in self.processes:
+            process.kill()
 
-def make_cluster(world: World, *, manual_payees: bool, fee_ppm: int) -> Cluster:
+
+async def make_cluster(
+    world: World, storage: SharedStore, *, manual_payees: bool, fee_ppm: int
+) -> Cluster:
     """The shared parts of a history: store, processor, receivers, mail."""
-    store, book = MemoryStore(LONG_RETENTION), MemoryFakeDocumentStore()
+    store, book = await storage.open(), MemoryFakeDocumentStore()
     clock = WorldClock(world, store)
     refs = count(1)
     fake = FakeProcessor(
@@ -102,7 +140,6 @@ def make_cluster(world: World, *, manual_payees: bool, fee_ppm: int) -> Cluster:
         fee_ppm=fee_ppm,
     )
     shared = memory_ports(LONG_RETENTION, store=store, clock=clock)
-    shared = evolve(
-        shared, payments=CrashingProcessor(fake, store, CrashPlan()), sandbox=fake.sandbox
-    )
-    return Cluster(world, shared, book, fake)
+    payments = CheckedProcessor(fake, store, world.accuse)
+    shared = evolve(shared, payments=payments, sandbox=fake.sandbox)
+    return Cluster(world, storage, shared, book, fake)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from contextvars import Context
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, TypeVar
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields, frozen
 
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.memory.doubles import SeededIds
@@ -25,13 +26,16 @@ from staffbooking_core.ports import (
     OpenTransaction,
     Ports,
     ReadView,
+    Store,
     Subscriber,
     Transaction,
     WebhookSender,
 )
 from staffbooking_core.representations.channel import Broadcast
 from tests.simulation.plan import Fault
-from tests.simulation.world import Process, World
+from tests.simulation.processes import Process
+from tests.simulation.stores import AnyStore
+from tests.simulation.world import World
 
 T = TypeVar("T")
 
@@ -46,14 +50,19 @@ def _mail_fails() -> NoReturn:
 
 @frozen
 class WorldClock:
-    """The clock of a process, or with `process` None the world's own."""
+    """The clock of a process, or with `process` None the world's own.
+
+    Where the store has a clock, real time is the store's, and only `skew` shows that the process's
+    own is wrong. A SQLite file has none: its processes have the clock of their machine."""
 
     world: World
-    store: MemoryStore
+    store: AnyStore
     process: Process | None = None
 
     def wall(self) -> datetime:
-        return self.world.now() + (self.skew() or timedelta())
+        if self.process is None or isinstance(self.store, MemoryStore):
+            return self.world.now()
+        return self.world.now() + self.process.skew
 
     async def business(self) -> datetime:
         async with self.store.read_view() as view:
@@ -63,7 +72,9 @@ class WorldClock:
         return self.wall() + clock_offset
 
     def skew(self) -> timedelta | None:
-        return timedelta() if self.process is None else self.process.skew
+        if self.process is None or not isinstance(self.store, MemoryStore):
+            return timedelta()
+        return self.process.skew
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -72,18 +83,41 @@ class WorldClock:
         self.world.advance(by)
 
 
-@frozen
+class _Interleaved:
+    """A reader of the store, before each of whose reads others may run."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._reader, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def read(*args: Any, **named: Any) -> Any:
+            await asyncio.sleep(0)
+            return await found(*args, **named)
+
+        setattr(self, name, read)
+        return read
+
+
+@define(eq=False)
 class FaultyStore:
     process: Process
-    inner: MemoryStore
+    inner: AnyStore
+    _view: ReadView | None = None
 
     @asynccontextmanager
     async def read_view(self) -> AsyncIterator[ReadView]:
         self.process.check_connection()
         faults = (Fault.CRASH, Fault.FAIL, Fault.SLOW)
         await self.process.call("reads", _nothing, _store_fails, faults)
-        async with self.inner.read_view() as view:
-            yield view
+        if self._view is None:
+            async with self.inner.read_view() as view:
+                readers = {each.name: getattr(view, each.name) for each in fields(ReadView)}
+            self._view = ReadView(**{name: _Interleaved(one) for name, one in readers.items()})
+        yield self._view
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async def unit(tx: Transaction) -> T:
@@ -110,11 +144,12 @@ class FaultyStore:
 
     async def _before_commit(self) -> None:
         """A transaction takes time, in which its process may die, and may not be committed."""
-        fault, seconds = self.process.world.decide(f"{self.process.name} commits", (Fault.FAIL,))
+        faults = (Fault.CRASH, Fault.FAIL)
+        fault, seconds = self.process.world.decide(f"{self.process.name} commits", faults)
         await asyncio.sleep(seconds)
         if fault is Fault.FAIL:
             _store_fails()
-        self.process.check_alive()
+        self.process.die_if(fault is Fault.CRASH)
         self.process.check_connection()
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
@@ -167,9 +202,17 @@ class FaultyProcessor:
 
         async def call(*args: Any, **named: Any) -> Any:
             faults = (Fault.CRASH, Fault.CRASH_AFTER)
-            return await self.process.call(name, lambda: found(*args, **named), _refuse, faults)
+            return await self.process.call(
+                name, lambda: _run_outside(found(*args, **named)), _refuse, faults
+            )
 
         return call
+
+
+async def _run_outside(work: Coroutine[Any, Any, T]) -> T:
+    """Run what goes on where it is called, whether or not the calling process lives."""
+    loop = asyncio.get_running_loop()
+    return await asyncio.shield(loop.create_task(work, context=Context()))
 
 
 def _refuse() -> NoReturn:
@@ -231,12 +274,16 @@ class Bus:
     """What carries broadcasts between the servers: late, twice, or never."""
 
     world: World
+    is_joined: bool
+    """Whether the servers hear each other at all: those of a SQLite file poll it instead."""
     subscribers: list[tuple[Process, Subscriber]] = field(factory=list)
 
     def tell(self, sender: Process, tell: Callable[[Subscriber], None]) -> None:
         for process, subscriber in list(self.subscribers):
             if process is sender:
                 tell(subscriber)
+                continue
+            if not self.is_joined:
                 continue
             fault, seconds = self.world.decide(
                 f"{sender.name} to {process.name}", (Fault.DROP, Fault.REPEAT)
@@ -277,22 +324,24 @@ class SimulatedPubSub:
             self.bus.subscribers.remove(entry)
 
 
-def ports_of_process(process: Process, shared: Ports, bus: Bus, number: int) -> Ports:
+def ports_of_process(
+    process: Process, shared: Ports, store: AnyStore, bus: Bus, number: int
+) -> Ports:
     """The ports of a process. `number` makes its ids differ from those of others."""
-    store = shared.store
-    assert isinstance(store, MemoryStore)
     clock = WorldClock(process.world, store, process)
-    processor = FaultyProcessor(process, shared.payments)
+    faulty: Store = FaultyStore(process, store)
+    if isinstance(store, MemoryStore):  # It stands for PostgreSQL, which has a clock.
+        faulty = GuardedStore(faulty, clock, shared.policy.max_clock_skew)
     return evolve(
         shared,
-        store=GuardedStore(FaultyStore(process, store), clock, shared.policy.max_clock_skew),
-        admission=FaultyAdmission(process, shared.admission),
-        payments=processor,
+        store=faulty,
+        admission=FaultyAdmission(process, store.admission),
+        payments=FaultyProcessor(process, shared.payments),
         sandbox=FaultyProcessor(process, shared.sandbox),
         clock=clock,
         ids=SeededIds(process.world.plan.seed * 1000 + number),
         notifier=FaultyNotifier(process, shared.notifier),
-        hints=LossyHints(process, shared.hints),
+        hints=LossyHints(process, store.hints),
         webhook_sender=FaultySender(process, shared.webhook_sender),
         pubsub=SimulatedPubSub(process, bus),
     )

@@ -6,12 +6,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import count
+from unittest import mock
 
+from anyio._backends._asyncio import CancelScope
 from attrs import frozen
 
+from staffbooking_adapters.testing import builders
 from staffbooking_adapters.testing.builders import (
+    MINUTE,
+    SECOND,
     add_api_key,
     add_companion,
     add_subscriber,
@@ -21,16 +30,23 @@ from staffbooking_adapters.testing.builders import (
 from staffbooking_adapters.testing.builders_messages import add_direct
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.ports import Hint, Ports
+from staffbooking_http.channel import catch_up, hub
+from staffbooking_worker import webhook_dispatcher
 from tests.simulation.actors import Actors
+from tests.simulation.beginnings import INITIAL_STAGES, begin_booking
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster, make_cluster
-from tests.simulation.deployment import CrashPlan, SimulatedScenario, SimulationWorld
-from tests.simulation.history_end import finish_history
-from tests.simulation.plan import DURATION_SECONDS, Plan
+from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario
+from tests.simulation.environment import Environment
+from tests.simulation.history_end import finish_bookings, mend_processor
+from tests.simulation.plan import Plan
 from tests.simulation.promises import find_untold
+from tests.simulation.stores import SharedStore, open_shared_store
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
-from tests.simulation.world import SimulatedLoop, World
+from tests.simulation.world import SimulatedLoop, Stuck, World
 from tests.support.memory_deployment import actor_of
 
 CHECK_INTERVAL_SECONDS = 0.5
@@ -40,6 +56,12 @@ HOURLY_RATES = (5_030, 4_997)
 """Cents whose fee or half is not whole."""
 CALM_SECONDS = 6.0
 """Virtual seconds without faults in which all connected clients catch up."""
+LIVENESS_WAITS = (6 * MINUTE, 15 * MINUTE, 38 * MINUTE, *(10 * [SECOND]))
+"""The hour within which all due work is done, in leaps."""
+RESTART_SECONDS = 2.0
+"""Virtual seconds in which workers start and do what is due."""
+PAYEE_READINESS = ("at once", "completed", "to be completed")
+"""When companions can be paid at the processor."""
 
 
 @frozen
@@ -49,21 +71,45 @@ class Outcome:
     trace_hash: str
     violations: Sequence[str]
     story: Sequence[str]
-    fired: Sequence[int]
-    """The numbers of the decisions that brought a fault."""
+    fired: Sequence[str]
+    """The names of the decisions that brought a fault."""
 
 
-def run_history(plan: Plan) -> Outcome:
+def run_history(plan: Plan, store: str = "memory") -> Outcome:
     """Run a history on a loop of its own."""
-    loop = SimulatedLoop()
+    loop = SimulatedLoop(plan)
     errors = _Errors()
     logger = logging.getLogger("staffbooking")
     logger.addHandler(errors)
     try:
-        return loop.run_until_complete(_run(plan, errors))
+        with _same_each_time(plan.seed), open_shared_store(store, LONG_RETENTION) as storage:
+            return loop.run_until_complete(_run(plan, storage, errors))
+    except Stuck as error:
+        return Outcome("", [str(error)], [], [])
     finally:
         logger.removeHandler(errors)
         loop.close()
+
+
+def _hash_of_any(_: object) -> int:
+    """Sets of such objects are in the order in which these were added."""
+    return 0
+
+
+@contextmanager
+def _same_each_time(seed: int) -> Iterator[None]:
+    """Take chance and addresses in memory out of what differs between two runs of a history."""
+    chance = random.Random(seed)
+    with (
+        mock.patch.object(secrets, "token_hex", lambda size: chance.randbytes(size).hex()),
+        mock.patch.object(builders, "_sequence", count(1)),
+        mock.patch.object(webhook_dispatcher, "POLL_INTERVAL_SECONDS", 1.5),
+        mock.patch.object(hub, "TICK_INTERVAL", timedelta(seconds=1)),
+        mock.patch.object(catch_up, "TICK_INTERVAL", timedelta(seconds=1)),
+        mock.patch.object(CancelScope, "__hash__", _hash_of_any),
+        mock.patch.object(Hint, "__hash__", _hash_of_any),
+    ):
+        yield
 
 
 class _Errors(logging.Handler):
@@ -74,56 +120,67 @@ class _Errors(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and "simulated" not in str(record.exc_info[1]):
+        if record.exc_info and not _is_simulated(record.exc_info[1]):
             raised = "".join(traceback.format_exception(*record.exc_info)[-6:])
             self.found.append(f"{record.getMessage()}\n{raised}")
 
 
-async def _run(plan: Plan, errors: _Errors) -> Outcome:
+def _is_simulated(error: BaseException | None) -> bool:
+    """Whether an error comes from a fault of the history."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_simulated(each) for each in error.exceptions)
+    return isinstance(error, StoreUnavailable) or "simulated" in str(error)
+
+
+async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
     world = World(plan)
     chance = random.Random(plan.seed)
-    manual_payees, fee_ppm = chance.random() < 0.3, chance.choice((0, 29_000))
-    cluster = make_cluster(world, manual_payees=manual_payees, fee_ppm=fee_ppm)
-    actors, known = await _add_people(cluster)
-    checks = InvariantChecks(known)
-    cluster.start()
-    background = [asyncio.ensure_future(cluster.watch())]
-    listeners = (*actors.chats, actors.tab)
-    background += [asyncio.ensure_future(chat.listen()) for chat in listeners]
-    await asyncio.sleep(1)
-    for number in range(chance.randint(1, 3)):
-        await actors.request(number, chance.randrange(1000))
-        for _ in range(chance.randrange(4)):
-            await actors.advance(number, 0)
-            await asyncio.sleep(3)
+    payees, fee_ppm = chance.choice(PAYEE_READINESS), chance.choice((0, 29_000))
+    verdict = chance.choice(("won", "lost"))
+    cluster = await make_cluster(world, storage, manual_payees=payees != "at once", fee_ppm=fee_ppm)
+    actors, scenes = await _add_people(cluster)
+    if payees == "completed":
+        for companion in scenes.companions:
+            await companion.onboard_payee()
+    for number, stage in enumerate(chance.choices(INITIAL_STAGES, k=chance.randint(1, 4))):
+        made = await begin_booking(scenes.scenes[number], number, stage)
+        actors.environment.booking_ids.append(made.id)
+    actors.made_before = len(actors.environment.booking_ids) + 1  # One has the conversation.
+    background: list[asyncio.Future[None]] = []
     try:
-        await _act(plan, world, actors, checks)
-        cluster.heal()
-        await asyncio.sleep(max(world.slow_until - world.loop.time(), 0) + CALM_SECONDS)
+        cluster.start()
+        background.append(asyncio.ensure_future(cluster.watch()))
+        listeners = (*actors.chats, actors.tab)
+        background += [asyncio.ensure_future(chat.listen()) for chat in listeners]
+        await asyncio.sleep(1)
+        await _act(plan, world, actors, InvariantChecks(scenes))
+        await _do_due_work(actors, scenes)
         await _judge_messages(actors)
         _judge_tab(actors)
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
-        await cluster.close()
-        verdict = chance.choice(("won", "lost"))
-        await finish_history(known, verdict, actors.manually_moved)
+        await _end(cluster, background)
+        for fault in await finish_bookings(scenes, verdict, actors.environment.manually_moved):
+            world.accuse(fault)
         await _judge_bookings(actors)
         for text in await find_untold(cluster.shared, await _stored_bookings(actors)):
             world.accuse(text)
     except Exception:
         world.accuse(traceback.format_exc())
     finally:
-        for task in background:
-            task.cancel()
-        await asyncio.gather(*background, return_exceptions=True)
-        await cluster.close()
+        await _end(cluster, background)
     for text in errors.found:
         world.accuse(f"unexpected error: {text}")
-    return Outcome(world.trace_hash, world.violations, world.story, sorted(world.fired))
+    return Outcome(world.trace_hash, world.violations, world.story, world.fired)
 
 
-async def _add_people(cluster: Cluster) -> tuple[Actors, SimulationWorld]:
+async def _end(cluster: Cluster, background: list[asyncio.Future[None]]) -> None:
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    background.clear()
+    await cluster.close()
+
+
+async def _add_people(cluster: Cluster) -> tuple[Actors, Scenes]:
     shared, store = cluster.shared, cluster.shared.store
     people = [await add_subscriber(store), await add_user(store), await add_user(store)]
     companions = [
@@ -134,10 +191,12 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, SimulationWorld]:
         await _sign_in(cluster, f"customer {number + 1}", person.id, person.email)
         for number, person in enumerate(people)
     ]
-    staff = [
-        await _sign_in(cluster, f"staff {number + 1}", companion.id)
-        for number, companion in enumerate(companions)
-    ]
+    staff = []
+    for number, companion in enumerate(companions):
+        async with store.read_view() as view:
+            user = await view.accounts.user(companion.id)
+        assert user is not None
+        staff.append(await _sign_in(cluster, f"staff {number + 1}", user.id, user.email))
     admin = await _sign_in(cluster, "admin", boss.id)
     key = make_api_key_text()
     await add_api_key(store, people[0].id, key)
@@ -152,10 +211,11 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, SimulationWorld]:
         for companion in companions
         for person in people
     )
-    known = SimulationWorld(scenes, CrashPlan(), cluster.book, webhooks)
-    browser = await _sign_in(cluster, "tab", people[0].id)
-    tab = ChatClient(browser, conversation.id)
-    return Actors(cluster, customers, staff, enterprise, admin, chats, tab, webhooks), known
+    known = Scenes(scenes, cluster.book, webhooks)
+    tab = ChatClient(await _sign_in(cluster, "tab", people[0].id), conversation.id)
+    environment = Environment(cluster, (*customers, *staff, admin), staff, webhooks)
+    actors = Actors(cluster, customers, staff, enterprise, admin, chats, tab, environment)
+    return actors, known
 
 
 async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -> Client:
@@ -165,27 +225,65 @@ async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -
 
 
 async def _act(plan: Plan, world: World, actors: Actors, checks: InvariantChecks) -> None:
-    """Begin each action at its time, and check the invariants meanwhile."""
+    """Begin each action at its time, check the invariants meanwhile, and end the faults."""
     world.is_calm = False
-    began = world.loop.time()
     running: list[asyncio.Future[None]] = []
-    waiting = list(plan.actions)
-    while waiting or world.loop.time() - began < DURATION_SECONDS + CHECK_INTERVAL_SECONDS:
-        due = began + (waiting[0].at if waiting else DURATION_SECONDS)
-        pause = min(max(due - world.loop.time(), 0), CHECK_INTERVAL_SECONDS)
-        await asyncio.sleep(pause if waiting else CHECK_INTERVAL_SECONDS)
-        while waiting and began + waiting[0].at <= world.loop.time():
+    try:
+        await _begin_actions(plan, actors, checks, running)
+        actors.cluster.heal()
+        if running:
+            await asyncio.wait(running, timeout=PATIENCE_SECONDS)
+    finally:
+        for task in running:
+            task.cancel()
+        ended = await asyncio.gather(*running, return_exceptions=True)
+    for error in ended:
+        if isinstance(error, Exception):
+            raise error
+
+
+async def _begin_actions(
+    plan: Plan, actors: Actors, checks: InvariantChecks, running: list[asyncio.Future[None]]
+) -> None:
+    world = actors.cluster.world
+    waiting, began = list(plan.actions), world.loop.time()
+    end = waiting[-1].at + CHECK_INTERVAL_SECONDS if waiting else 0.0
+    while (passed := world.loop.time() - began) < end and not world.violations:
+        while waiting and waiting[0].at <= passed:
             running.append(asyncio.ensure_future(actors.act(waiting.pop(0))))
         for fault in await checks.find_faults():
             world.accuse(fault)
-        if world.violations:
-            break
-    actors.cluster.heal()
-    done, late = await asyncio.wait(running, timeout=PATIENCE_SECONDS)
-    for task in late:
-        task.cancel()
-    for task in done:
-        task.result()
+        due = waiting[0].at if waiting else end
+        await asyncio.sleep(min(max(due - passed, 0.001), CHECK_INTERVAL_SECONDS))
+
+
+async def _do_due_work(actors: Actors, scenes: Scenes) -> None:
+    """The faults have ended: within an hour the workers do all that is due."""
+    world, shared = actors.cluster.world, actors.cluster.shared
+    await mend_processor(scenes)
+    await actors.environment.webhooks.mend()
+    await asyncio.sleep(max(world.slow_until - world.loop.time(), 0) + CALM_SECONDS)
+    for wait in LIVENESS_WAITS:
+        world.advance(wait)
+        actors.cluster.restart_workers()
+        await asyncio.sleep(RESTART_SECONDS)
+        if wait < MINUTE and not await _left_work(shared):
+            return
+    for kind in await _left_work(shared):
+        world.accuse(f"work is left after an hour: {kind}")
+
+
+async def _left_work(shared: Ports) -> list[str]:
+    """The kinds of due work that is not done. Payouts are due until they are made, also while the
+    next try is not."""
+    now = shared.clock.wall()
+    async with shared.store.read_view() as view:
+        left = [str(one.kind) for one in await view.metrics.backlog(now) if one.kind != "payout"]
+        for degraded in (False, True):
+            due = await view.webhooks.next_batch_due_at(now, degraded=degraded)
+            if due is not None and due <= now:
+                left.append("webhooks")
+    return left
 
 
 async def _judge_messages(actors: Actors) -> None:
@@ -222,10 +320,10 @@ async def _judge_bookings(actors: Actors) -> None:
     """Acknowledged bookings and changes are there; no key made two bookings."""
     world = actors.cluster.world
     bookings = {booking.id: booking for booking in await _stored_bookings(actors)}
-    made = len(bookings) - 1  # One has the conversation.
+    made = len(bookings) - actors.made_before
     if made > len(actors.booking_keys):
         world.accuse(f"{len(actors.booking_keys)} keys made {made} bookings")
-    for number in actors.booking_ids:
+    for number in actors.environment.booking_ids:
         if number not in bookings:
             world.accuse(f"the acknowledged booking {number} is lost")
     for number, record in actors.acknowledged:

@@ -23,6 +23,8 @@ class Fault(StrEnum):
     """The call has its effect, and its caller is told that it failed."""
     CRASH = "crash before"
     CRASH_AFTER = "crash after"
+    CRASH_INSIDE = "crash inside"
+    """The process dies at a call of the database's driver, maybe within a transaction."""
     DROP = "dropped"
     """A message disappears."""
     REPEAT = "repeated"
@@ -36,6 +38,7 @@ _MAX_RATES = {
     Fault.LOSE_ANSWER: 0.05,
     Fault.CRASH: 0.01,
     Fault.CRASH_AFTER: 0.01,
+    Fault.CRASH_INSIDE: 0.001,
     Fault.DROP: 0.3,
     Fault.REPEAT: 0.3,
     Fault.SLOW: 0.03,
@@ -61,6 +64,10 @@ _WEIGHTS = {
     "move_money": 1,
     "pay_less": 1,
     "onboard": 1,
+    "set_payee_readiness": 2,
+    "operate_payout": 2,
+    "disable": 2,
+    "lose_response": 2,
     "processor_fault": 4,
     "event_fault": 3,
     "change_receiver": 2,
@@ -74,6 +81,7 @@ _WEIGHTS = {
     "jump_business": 7,
     "pass_time": 4,
     "crash": 4,
+    "lose_power": 1,
     "stop": 1,
     "cut_off": 2,
     "skew": 2,
@@ -107,8 +115,10 @@ class Plan:
     is_clock_coarse: bool = False
     """Whether clocks tick once a second only, so that people act at the very moment of a deadline,
     and much has the same time."""
-    muted: frozenset[int] = field(factory=frozenset)
-    """The numbers of decisions that bring no fault, whatever the seed says."""
+    muted: frozenset[str] = field(factory=frozenset)
+    """The names of decisions that bring no fault, whatever the seed says."""
+    is_shuffled: bool = True
+    """Whether the seed decides which task runs next; otherwise the oldest does."""
 
     def without_actions(self, dropped: range) -> Plan:
         kept = [action for number, action in enumerate(self.actions) if number not in dropped]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import anyio
 from attrs import define, evolve, field, frozen
 
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_http.app import create_app
 from staffbooking_worker.jobs import JOBS
@@ -17,15 +19,19 @@ from staffbooking_worker.main import run_jobs
 from staffbooking_worker.webhook_dispatcher import run_dispatcher
 from tests.http.deployment import BASE_URL, shared_routes
 from tests.simulation.plan import Fault
-from tests.simulation.world import Process
+from tests.simulation.world import CURRENT_PROCESS, World
 
 HOST = BASE_URL.partition("//")[2]
 ANSWER_TIMEOUT_SECONDS = 30.0
 
-PATIENT_JOBS = tuple(evolve(job, idle_seconds=4 * job.idle_seconds) for job in JOBS)
-"""The worker's jobs with longer waits: idle polls are most of the work of a quiet history."""
+PATIENCE = 10
+"""How many times as long as in earnest idle polls wait: they are most of a quiet history's work."""
 
+PATIENT_JOBS = tuple(evolve(job, idle_seconds=PATIENCE * job.idle_seconds) for job in JOBS)
 Headers = list[tuple[bytes, bytes]]
+T = TypeVar("T")
+
+CALL_FAULTS = (Fault.CRASH, Fault.CRASH_AFTER, Fault.FAIL, Fault.LOSE_ANSWER, Fault.SLOW)
 
 
 class ConnectionLost(Exception):
@@ -39,39 +45,125 @@ class Answer:
     """The parsed JSON, None without a body."""
 
 
+class Process:
+    """A process: its tasks, and its connections to the rest of the world.
+
+    When it dies its tasks are cancelled, and nothing that they still do has an effect.
+    """
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.is_alive = True
+        self.skew = timedelta()
+        """How far its clock is ahead."""
+        self.cut_off_until = 0.0
+        """The loop's time until which it does not reach the store."""
+        self.at_death: list[Callable[[], None]] = []
+        """What the operating system does when the process dies."""
+        self.stopping = anyio.Event()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    def stop(self) -> None:
+        """Ask it to end, as SIGTERM does."""
+        self.stopping.set()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task of this process; what it starts belongs to the process too."""
+        token = CURRENT_PROCESS.set(self)
+        try:
+            return asyncio.ensure_future(work)
+        finally:
+            CURRENT_PROCESS.reset(token)
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
+        if not self.is_alive:
+            task.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and (error := task.exception()) and self.is_alive:
+            self.world.tell(f"{self.name} raised {error!r}")
+
+    def kill(self) -> None:
+        if not self.is_alive:
+            return
+        self.world.tell(f"{self.name} dies")
+        self.is_alive = False
+        for end in self.at_death:
+            end()
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def end(self) -> None:
+        """Wait until all tasks of a dead process are gone."""
+        while self._tasks:
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.wait(list(self._tasks), timeout=5)
+
+    async def call(
+        self,
+        point: str,
+        effect: Callable[[], Awaitable[T]],
+        fail: Callable[[], T],
+        allowed: Sequence[Fault] = CALL_FAULTS,
+    ) -> T:
+        """Call a port: `effect` is what it does; `fail` raises or returns what tells the caller of
+        a failure."""
+        self.check_alive()
+        fault, seconds = self.world.decide(f"{self.name} {point}", allowed)
+        await asyncio.sleep(seconds)
+        self.die_if(fault is Fault.CRASH)
+        if fault is Fault.FAIL:
+            return fail()
+        result = await effect()
+        self.check_alive()
+        self.die_if(fault is Fault.CRASH_AFTER)
+        return fail() if fault is Fault.LOSE_ANSWER else result
+
+    def die_if(self, does: bool) -> None:
+        if does:
+            self.kill()
+        self.check_alive()
+
+    def check_alive(self) -> None:
+        """Raise CancelledError in a dead process."""
+        if not self.is_alive:
+            raise asyncio.CancelledError
+
+    def check_connection(self) -> None:
+        """Raise StoreUnavailable while the process is cut off from the store."""
+        if self.world.loop.time() < self.cut_off_until:
+            raise StoreUnavailable("simulated: cut off")
+
+
 class Server(Process):
     """A server: its application, called without a socket."""
 
-    def start(self, ports: Ports) -> None:
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.is_ready = False
+
+    async def run(self, ports: Ports) -> None:
         with shared_routes():
             self.app = create_app(ports)
-        self.is_ready = False
-        self._stop = anyio.Event()
-        self.spawn(self._run_lifespan())
-
-    async def _run_lifespan(self) -> None:
         messages = iter([{"type": "lifespan.startup"}])
 
         async def receive() -> Mapping[str, Any]:
             if (message := next(messages, None)) is not None:
                 return message
-            await self._stop.wait()
+            await self.stopping.wait()
             return {"type": "lifespan.shutdown"}
 
         async def send(message: Mapping[str, Any]) -> None:
             self.is_ready = message["type"] == "lifespan.startup.complete"
-            if message["type"] == "lifespan.startup.failed":
-                self.kill()
 
         try:
             await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
         finally:  # A shutdown that takes too long is cancelled.
             self.is_ready = False
-            self.kill()
-
-    def stop(self) -> None:
-        """End as SIGTERM does."""
-        self._stop.set()
 
     async def request(
         self,
@@ -190,16 +282,7 @@ class Socket:
 
 
 class Worker(Process):
-    def start(self, ports: Ports) -> None:
-        self._stop = anyio.Event()
-        self.spawn(self._run(ports))
-
-    async def _run(self, ports: Ports) -> None:
+    async def run(self, ports: Ports) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(run_dispatcher, ports, self._stop)
-            group.start_soon(run_jobs, ports, self._stop, PATIENT_JOBS)
-        self.kill()
-
-    def stop(self) -> None:
-        """End as SIGTERM does."""
-        self._stop.set()
+            group.start_soon(run_dispatcher, ports, self.stopping)
+            group.start_soon(run_jobs, ports, self.stopping, PATIENT_JOBS)

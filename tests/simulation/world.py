@@ -1,46 +1,111 @@
-"""Virtual time, processes that die, and decisions that the plan fixes."""
+"""Virtual time, the seed's choices, and the record of one history."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import random
+from collections import Counter
+from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from heapq import heappop
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from staffbooking_adapters.testing.builders import NOW
-from staffbooking_core.errors import StoreUnavailable
 from tests.simulation.plan import Fault, Plan
-from tests.support.virtual_loop import VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from tests.simulation.processes import Process
 
 T = TypeVar("T")
 
-CALL_FAULTS = (Fault.CRASH, Fault.CRASH_AFTER, Fault.FAIL, Fault.LOSE_ANSWER, Fault.SLOW)
-_MANY = 1 << 32
+CURRENT_PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+"""The simulated process that the running task belongs to; None for all that stands outside."""
+
+MAX_DELAY_SECONDS = 0.4
+MAX_SLOW_SECONDS = 12.0
+MAX_CALLBACKS = 1_000_000
+"""Thirty times as many as a history has."""
+
+
+class Stuck(Exception):
+    """Nothing will ever happen, or no end is in sight."""
 
 
 class _Task(asyncio.Task[Any]):
     """A task whose place in sets is that of its number: sets of tasks have the same order in each
     run of a history."""
 
-    _made = 0
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        _Task._made += 1
-        self._number = _Task._made
+    def __init__(self, number: int, *args: Any, **options: Any) -> None:
+        self._number = number
         super().__init__(*args, **options)
 
     def __hash__(self) -> int:
         return self._number
 
 
-class SimulatedLoop(VirtualTimeLoop):
-    """The event loop of one history."""
+class _Future(asyncio.Future[Any]):
+    """A future with a number, like `_Task`."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """The event loop of one history: the seed decides which of the callbacks that can run is next,
+    and time stands still until none can.
+
+    Nothing outside of the loop may wake it: no threads, sockets or other processes.
+    """
+
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
-        _Task._made = 0
-        self.set_task_factory(lambda loop, work, **options: _Task(work, loop=loop, **options))
+        self._now = 0.0
+        self._made = self._runs = 0
+        self._draw = random.Random(plan.seed).random if plan.is_shuffled else lambda: 0.0
+        self.set_task_factory(self._make_task)
+
+    def time(self) -> float:
+        return self._now
+
+    def create_future(self) -> asyncio.Future[Any]:
+        self._made += 1
+        return _Future(self._made, self)
+
+    def _make_task(self, loop: Any, work: Any, **options: Any) -> asyncio.Task[Any]:
+        """A task of the process whose context it has."""
+        self._made += 1
+        task = _Task(self._made, work, loop=loop, **options)
+        context = options.get("context")
+        process = CURRENT_PROCESS.get() if context is None else context.get(CURRENT_PROCESS)
+        if process is not None:
+            process.adopt(task)
+        return task
+
+    def _run_once(self) -> None:
+        """Run one callback, where asyncio runs all that are ready, the oldest first."""
+        ready: Any = self._ready  # type: ignore[attr-defined]
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        while timers and (timers[0].cancelled() or timers[0].when() <= self._now or not ready):
+            timer = heappop(timers)
+            timer._scheduled = False
+            if not timer.cancelled():
+                self._now = max(self._now, timer.when())
+                ready.append(timer)
+        self._runs += 1
+        if not ready or self._runs > MAX_CALLBACKS:
+            raise Stuck(f"stuck at {self._now:.3f} s: {len(ready)} callbacks are ready")
+        chosen = int(self._draw() * len(ready))
+        ready.rotate(-chosen)
+        callback = ready.popleft()
+        ready.rotate(chosen)
+        if not callback.cancelled():
+            callback._run()
 
 
 class World:
@@ -54,11 +119,11 @@ class World:
         self.slow_until = 0.0
         """The loop's time at which the last slow call ends."""
         self.violations: list[str] = []
-        self.fired: dict[int, str] = {}
-        """The faults that happened, by the number of their decision."""
+        self.fired: list[str] = []
+        """The names of the decisions that brought a fault."""
         self.story: list[str] = []
         self._jumped = timedelta()
-        self._decisions = 0
+        self._decisions: Counter[str] = Counter()
         self._digest = hashlib.sha256()
 
     # Time -----------------------------------------------------------------------------------
@@ -75,32 +140,32 @@ class World:
 
     def decide(self, point: str, allowed: Sequence[Fault] = ()) -> tuple[Fault | None, float]:
         """The fault of a call and the seconds that it takes."""
-        number, chance, delay = self._draw()
-        fault = self._find_fault(number, chance, allowed)
+        name, chance, delay = self._draw(point)
+        fault = self._find_fault(name, chance, allowed)
         if fault is not None:
-            self.fired[number] = f"{point}: {fault}"
-            self.tell(f"{point}: {fault} (decision {number})")
-        seconds = 12 * delay if fault is Fault.SLOW else 0.4 * delay**6
+            self.fired.append(name)
+            self.tell(f"{name}: {fault}")
+        seconds = MAX_SLOW_SECONDS * delay if fault is Fault.SLOW else MAX_DELAY_SECONDS * delay**6
         if fault is Fault.SLOW:
             self.slow_until = max(self.slow_until, self.loop.time() + seconds)
-        self.record(f"{point} {fault} {seconds:.6f}")
+        self.record(f"{name} {fault} {seconds:.6f}")
         return fault, seconds
 
-    def pick(self, choices: Sequence[T]) -> T:
-        _, chance, _ = self._draw()
+    def pick(self, point: str, choices: Sequence[T]) -> T:
+        _, chance, _ = self._draw(point)
         return choices[int(chance * len(choices))]
 
-    def _draw(self) -> tuple[int, float, float]:
-        """The number of a decision and two random numbers from 0 to 1. They depend on the seed and
-        the number alone, so that a muted fault changes no other decision."""
-        number = self._decisions
-        self._decisions += 1
-        drawn = hashlib.blake2b(b"%d:%d" % (self.plan.seed, number), digest_size=8).digest()
+    def _draw(self, point: str) -> tuple[str, float, float]:
+        """The name of a decision and two random numbers from 0 to 1. They depend on the seed and
+        the name alone: what happens at one point changes no decision at another."""
+        self._decisions[point] += 1
+        name = f"{point} {self._decisions[point]}"
+        drawn = hashlib.blake2b(f"{self.plan.seed}:{name}".encode(), digest_size=8).digest()
         chance, delay = int.from_bytes(drawn[:4], "big"), int.from_bytes(drawn[4:], "big")
-        return number, chance / _MANY, delay / _MANY
+        return name, chance / (1 << 32), delay / (1 << 32)
 
-    def _find_fault(self, number: int, chance: float, allowed: Sequence[Fault]) -> Fault | None:
-        if self.is_calm or number in self.plan.muted:
+    def _find_fault(self, name: str, chance: float, allowed: Sequence[Fault]) -> Fault | None:
+        if self.is_calm or name in self.plan.muted:
             return None
         for fault in allowed:
             chance -= self.plan.rates.get(fault, 0)
@@ -127,79 +192,3 @@ class World:
     @property
     def trace_hash(self) -> str:
         return self._digest.hexdigest()
-
-
-class Process:
-    """A process: its tasks, and its connections to the rest of the world.
-
-    When it dies its tasks are cancelled, and nothing that they still do has an effect.
-    """
-
-    def __init__(self, world: World, name: str) -> None:
-        self.world, self.name = world, name
-        self.is_alive = True
-        self.skew = timedelta()
-        """How far its clock is ahead."""
-        self.cut_off_until = 0.0
-        """The loop's time until which it does not reach the store."""
-        self._tasks: dict[asyncio.Task[Any], None] = {}
-
-    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.ensure_future(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._forget)
-        return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        del self._tasks[task]
-        if not task.cancelled() and (error := task.exception()) and self.is_alive:
-            self.world.tell(f"{self.name} raised {error!r}")
-
-    def kill(self) -> None:
-        if self.is_alive:
-            self.world.tell(f"{self.name} dies")
-        self.is_alive = False
-        for task in list(self._tasks):
-            task.cancel()
-
-    async def end(self) -> None:
-        """Wait until all tasks of a dead process are gone."""
-        while self._tasks:
-            for task in list(self._tasks):
-                task.cancel()
-            await asyncio.wait(list(self._tasks), timeout=5)
-
-    async def call(
-        self,
-        point: str,
-        effect: Callable[[], Awaitable[T]],
-        fail: Callable[[], T],
-        allowed: Sequence[Fault] = CALL_FAULTS,
-    ) -> T:
-        """Call a port: `effect` is what it does; `fail` raises or returns what tells the caller of
-        a failure."""
-        self.check_alive()
-        fault, seconds = self.world.decide(f"{self.name} {point}", allowed)
-        await asyncio.sleep(seconds)
-        self.die_if(fault is Fault.CRASH)
-        if fault is Fault.FAIL:
-            return fail()
-        result = await effect()
-        self.check_alive()
-        self.die_if(fault is Fault.CRASH_AFTER)
-        return fail() if fault is Fault.LOSE_ANSWER else result
-
-    def die_if(self, does: bool) -> None:
-        if does:
-            self.kill()
-        self.check_alive()
-
-    def check_alive(self) -> None:
-        """Raise CancelledError in a dead process."""
-        if not self.is_alive:
-            raise asyncio.CancelledError
-
-    def check_connection(self) -> None:
-        """Raise StoreUnavailable while the process is cut off from the store."""
-        if self.world.loop.time() < self.cut_off_until:
-            raise StoreUnavailable("simulated: cut off")

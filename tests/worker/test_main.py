@@ -15,7 +15,7 @@ from staffbooking_adapters.testing.builders_notifications import add_notificatio
 from staffbooking_adapters.testing.builders_webhooks import add_event
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, WebhookEndpoint
-from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.errors import Conflict, StoreUnavailable
 from staffbooking_core.ports import Email, Hint, Ports, UndeliverableEmail
 from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import main
@@ -85,6 +85,18 @@ async def test_an_unexpected_error_is_logged_and_does_not_end_a_job(
 
     assert work.calls == 3
     assert "a bug" in caplog.text
+
+
+async def test_a_lost_lease_is_no_unexpected_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A job whose slow call outlasted its lease continues, with a warning and no traceback."""
+    stop = anyio.Event()
+    work = Work(stop, Conflict("operation"), 1)
+
+    with anyio.fail_after(5):
+        await main.run_jobs(PORTS, stop, [Job("slow", work, idle_seconds=60)])
+
+    assert work.calls == 3
+    assert [(record.levelname, record.exc_info) for record in caplog.records] == [("WARNING", None)]
 
 
 async def test_stopping_does_not_wait_for_an_idle_job() -> None:

@@ -169,6 +169,20 @@ async def test_a_timer_follows_a_policy_that_changed(window, status):
     assert (await changed.booking(booking)).cancelled_at == booking.created_at + window
 
 
+async def test_a_lease_ends_by_wall_time(scene, monkeypatch):
+    """The timer of a worker that ended is fired once its lease has ended, by wall time, however far
+    business time was moved on."""
+    booking = await scene.request()
+    await scene.jump_to(booking.starts_at + DAY)
+    with monkeypatch.context() as patch:
+        patch.setattr(timers, "_fire_timer", crash)
+        with pytest.raises(OSError, match="killed"):
+            await timers.fire_due_timers(scene.ports)
+    assert await timers.fire_due_timers(scene.ports) == 0
+    scene.pass_time(POLICY.lease_duration)
+    assert await timers.fire_due_timers(scene.ports) == 1
+
+
 async def test_an_alert_survives_a_crash_while_it_is_sent(scene, monkeypatch):
     """An alert whose sending fails is sent again after its lease has expired."""
     booking = await scene.paid()
@@ -183,7 +197,7 @@ async def test_an_alert_survives_a_crash_while_it_is_sent(scene, monkeypatch):
     assert [number for number, _ in notifier.alerts] == [booking.id]
 
 
-async def crash(booking_id, text):
+async def crash(*_):
     raise OSError("killed")
 
 

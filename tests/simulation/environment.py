@@ -1,0 +1,180 @@
+"""What the world around the people does in a history: the processor, banks, operators, receivers,
+time and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from attrs import define, field
+
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
+from staffbooking_core.domain.payments.processor import ProcessorError
+from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
+from staffbooking_core.usecases import due_work, sandbox
+from staffbooking_core.usecases.payments import payouts, refunds
+from tests.simulation.clients import Client
+from tests.simulation.cluster import Cluster
+from tests.simulation.webhook_endpoints import RECEIVER_BEHAVIOURS, WebhookEndpoints
+
+PROCESSOR_CALLS = (
+    "open_checkout",
+    "close_checkout",
+    "refund",
+    "pay_out",
+    "reverse_payout",
+    "open_payee",
+)
+CALL_FAULTS = (
+    *("timeout_before", "timeout_after", "error_500", "error_500_after"),
+    *("rate_limit", "conflict", "slow"),
+)
+EVENT_FAULTS = ("drop", "delay", "duplicate", "reorder", "bad_signature")
+RARE_FAULTS = (
+    *[("refund", f"{course}") for course in ("pending_then_settled", "pending_then_failed")],
+    *[("refund", "settled_then_failed"), ("refund", "refuse:insufficient_funds")],
+    *[("pay_out", f"refuse:{code}") for code in ("payee_not_ready", "insufficient_funds")],
+    *[("pay_out", "refuse"), ("reverse_payout", "refuse"), ("reverse_payout", "refuse")],
+    *[("reverse_payout", "refuse:insufficient_funds"), ("open_checkout", "refuse")],
+)
+BUSINESS_TIME_JUMPS = (5 * MINUTE, HOUR, HOUR, 12 * HOUR, DAY, 80 * HOUR, 21 * DAY)
+WEEK = 7 * DAY
+REAL_TIME_WAITS = (
+    *(SECOND, 20 * SECOND, 20 * SECOND, 6 * MINUTE, 11 * MINUTE),
+    *(HOUR, 21 * HOUR, 25 * HOUR),
+)
+PAYOUT_DECISIONS = (
+    payouts.hold_payout,
+    payouts.release_payout,
+    payouts.retry_payout,
+    refunds.retry_refunds,
+)
+REFUSALS = (RuleBroken, ProcessorError, ProcessorUnavailable)
+"""What operators and the processor's dashboard may be told."""
+SKEWS = (-20, -3, 3, 20, 600)
+"""Seconds by which clocks are ahead; with the last one a process may write nothing."""
+SMALL_SKEWS = (-3, 3)
+"""Seconds by which the clock of the one machine of a file is set: less than a lease lasts."""
+
+
+@define(eq=False)
+class Environment:
+    cluster: Cluster
+    people: Sequence[Client]
+    """Those who sign in again after some time."""
+    staff: Sequence[Client]
+    webhooks: WebhookEndpoints
+    booking_ids: list[int] = field(factory=list)
+    """Bookings whose making was acknowledged."""
+    manually_moved: set[int] = field(factory=set)
+    """Bookings whose money was moved in the processor's own dashboard."""
+
+    async def charge_back(self, first: int, second: int) -> None:
+        if (booking := await self.pick(first)) is not None:
+            outcome = ("open", "open", "won", "lost")[second % 4]
+            with suppress(*REFUSALS):
+                await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
+
+    async def move_money(self, first: int, second: int) -> None:
+        """An operator moves money in the processor's own dashboard."""
+        if (booking := await self.pick(first)) is not None:
+            dashboard = self.cluster.fake.dashboard
+            move = dashboard.refund if second % 2 else dashboard.reverse_payout
+            self.manually_moved.add(booking.id)
+            with suppress(*REFUSALS):
+                await move(booking.id, 1 + second * 30)
+
+    async def set_payee_readiness(self, first: int, second: int) -> None:
+        """The processor permits or suspends payouts to a staff member."""
+        number = self.staff[first % len(self.staff)].user_id
+        await self.cluster.fake.dashboard.set_payee_ready(number, second % 2 == 0)
+
+    async def operate_payout(self, first: int, second: int) -> None:
+        if (booking := await self.pick(first)) is not None:
+            decide = PAYOUT_DECISIONS[second % len(PAYOUT_DECISIONS)]
+            with suppress(*REFUSALS):
+                await decide(self.cluster.shared, booking.code)
+
+    async def processor_fault(self, first: int, second: int) -> None:
+        if first % 4 == 0:
+            op, kind = RARE_FAULTS[second % len(RARE_FAULTS)]
+        else:
+            calls = (*PROCESSOR_CALLS, "any")
+            op, kind = calls[first % len(calls)], CALL_FAULTS[second % len(CALL_FAULTS)]
+        await self.cluster.fake.sandbox.add_fault(op, kind, 1 + second % 3)
+
+    async def event_fault(self, first: int, second: int) -> None:
+        kind = EVENT_FAULTS[second % len(EVENT_FAULTS)]
+        await self.cluster.fake.sandbox.add_fault("event", kind, 1 + first % 3)
+
+    async def change_receiver(self, first: int, second: int) -> None:
+        """A receiver changes its responses, or its owner pauses or enables it."""
+        behaviours = [*RECEIVER_BEHAVIOURS, "pause", "enable"]
+        match behaviours[second % len(behaviours)]:
+            case "pause" | "enable" as change:
+                await self.webhooks.set_active(first, active=change == "enable")
+            case behaviour:
+                self.webhooks.set_behaviour(first, behaviour)
+
+    async def jump_business(self, first: int, second: int) -> None:
+        """Move business time on: mostly to the next time that matters to a booking. Before weeks
+        the service polls events, since a loss for longer than the processor lists events could
+        only be found by reconciliation."""
+        booking = await self.pick(first) if second % 2 else None
+        now = await self.cluster.shared.clock.business()
+        by = BUSINESS_TIME_JUMPS[second // 2 % len(BUSINESS_TIME_JUMPS)]
+        if by > WEEK:
+            await self.advance_wall(self.cluster.shared.policy.processor_event_poll_interval)
+            await due_work.run_all_due(self.cluster.shared)
+        wanted = now + by
+        if booking is not None:
+            times = [booking.starts_at, booking.ends_at, booking.payout_due_at]
+            times.append(booking.ends_at + 72 * HOUR)
+            wanted = min([time for time in times if time and time > now], default=wanted)
+        await self.jump_to(wanted)
+
+    async def pass_time(self, first: int, _: int) -> None:
+        await self.advance_wall(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
+
+    async def advance_wall(self, by: timedelta) -> None:
+        """Time passes while nothing happens, and people sign in again."""
+        self.cluster.world.advance(by)
+        for client in self.people:
+            if client.credentials_end is None:
+                await client.sign_in()
+
+    async def jump_to(self, at: datetime) -> None:
+        with suppress(RuleBroken):  # It is over already.
+            await sandbox.set_clock(self.cluster.shared, at)
+
+    async def crash(self, first: int, _: int) -> None:
+        self._process(first).kill()
+
+    async def stop(self, first: int, _: int) -> None:
+        self._process(first).stop()
+
+    async def cut_off(self, first: int, second: int) -> None:
+        """A process loses its connection to the store for some seconds."""
+        until = self.cluster.world.loop.time() + 1 + second % 8
+        self._process(first).cut_off_until = until
+
+    async def skew(self, first: int, second: int) -> None:
+        skews = SKEWS if self.cluster.storage.has_own_clock else SMALL_SKEWS
+        self.cluster.skew(self._process(first), timedelta(seconds=skews[second % len(skews)]))
+        self.webhooks.is_clock_steady = self.cluster.storage.has_own_clock
+
+    async def lose_power(self, *_: int) -> None:
+        """The machine with all processes and the store dies."""
+        await self.cluster.lose_power()
+
+    def _process(self, number: int) -> Any:
+        return self.cluster.processes[number % len(self.cluster.processes)]
+
+    async def pick(self, number: int) -> Any:
+        """A booking as stored now, if any was acknowledged."""
+        if not self.booking_ids:
+            return None
+        async with self.cluster.shared.store.read_view() as view:
+            return await view.bookings.booking(self.booking_ids[number % len(self.booking_ids)])

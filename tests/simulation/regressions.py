@@ -1,0 +1,31 @@
+"""Histories that once went wrong, as files: tests replay them for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+from staffbooking_adapters.codec import dump, load
+from tests.simulation.plan import Plan
+
+FOLDER = Path(__file__).parent / "regressions"
+
+
+@frozen
+class Regression:
+    found: str
+    """The violation."""
+    store: str
+    plan: Plan
+
+
+def load_regression(path: Path) -> Regression:
+    return load(path.read_text(encoding="utf-8"), Regression)
+
+
+def save_regression(name: str, regression: Regression) -> Path:
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{name}.json"
+    path.write_text(f"{dump(regression)}\n", encoding="utf-8")
+    return path

@@ -1,0 +1,84 @@
+"""Histories of the whole system keep the invariants (RELIABILITY 3.2), over both stores."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.history import run_history
+from tests.simulation.plan import make_plan
+from tests.simulation.regressions import FOLDER, load_regression
+from tests.simulation.shrink import shrink
+
+HISTORIES = {"memory": 120, "sqlite": 20}
+HISTORIES_PER_TEST = 10
+PARTS = [
+    (store, first)
+    for store, count in HISTORIES.items()
+    for first in range(1, count, HISTORIES_PER_TEST)
+]
+TRACED_SEEDS = (1, 2)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+"""Processes that died have closed nothing."""
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+    gc.collect()  # Here the warnings of dead processes are left out.
+
+
+@pytest.mark.parametrize(("store", "first"), PARTS)
+def test_histories_keep_the_invariants(store: str, first: int) -> None:
+    """In ten histories with faults of all kinds no invariant is violated, and afterwards all due
+    work is done within an hour."""
+    for seed in range(first, first + HISTORIES_PER_TEST):
+        if run_history(make_plan(seed), store).violations:
+            _, outcome = shrink(make_plan(seed), partial(run_history, store=store))
+            pytest.fail("\n".join([f"seed {seed}", *outcome.story, *outcome.violations[:1]]))
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_a_regression_stays_mended(path: Path) -> None:
+    """A history that once went wrong goes well."""
+    regression = load_regression(path)
+
+    outcome = run_history(regression.plan, regression.store)
+
+    assert outcome.violations == []
+
+
+@pytest.mark.parametrize("store", HISTORIES)
+def test_a_seed_has_one_history(store: str) -> None:
+    """The trace of a seed is the same in each process, whatever its hashes and what ran before."""
+    alone, later = _traces(store, "1", TRACED_SEEDS), _traces(store, "2", TRACED_SEEDS[1:])
+
+    assert len(set(alone)) == len(TRACED_SEEDS)
+    assert later == alone[1:]
+
+
+def _traces(store: str, hash_seed: str, seeds: tuple[int, ...]) -> list[str]:
+    code = (
+        "import logging\n"
+        "from tests.simulation.history import run_history\n"
+        "from tests.simulation.plan import make_plan\n"
+        "logging.disable(logging.WARNING)\n"
+        f"for seed in {seeds}: print(run_history(make_plan(seed), {store!r}).trace_hash)"
+    )
+    environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    return ran.stdout.split()

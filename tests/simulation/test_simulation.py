@@ -1,0 +1,110 @@
+"""The simulation's own parts: the order of tasks, the death of a machine, shorter histories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from staffbooking_adapters.testing.builders import POLICY, add_user, make_new_user
+from staffbooking_core.ports import Transaction
+from tests.simulation.history import Outcome
+from tests.simulation.plan import Plan, make_plan
+from tests.simulation.processes import Process
+from tests.simulation.shrink import shrink
+from tests.simulation.stores import open_shared_store
+from tests.simulation.world import SimulatedLoop, Stuck, World
+
+PLAN = make_plan(1)
+
+
+def run_simulated(plan: Plan, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        return await work()
+
+    loop = SimulatedLoop(plan)
+    try:
+        return loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+async def order_of_tasks() -> list[int]:
+    ran: list[int] = []
+
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+        ran.append(number)
+
+    await asyncio.gather(*(work(number) for number in range(10)))
+    return ran
+
+
+def test_the_seed_orders_tasks() -> None:
+    """Tasks that are ready at the same time run in an order of the seed's, or in plain order."""
+    one, again, other = (
+        run_simulated(evolve(PLAN, seed=seed), order_of_tasks) for seed in (1, 1, 2)
+    )
+    plain = run_simulated(evolve(PLAN, is_shuffled=False), order_of_tasks)
+
+    assert one == again != other
+    assert sorted(one) == [*range(10)] == plain
+
+
+def test_a_stuck_history_ends() -> None:
+    """A history in which nothing can happen any more is ended."""
+
+    async def wait_for_ever() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Stuck):
+        run_simulated(PLAN, wait_for_ever)
+
+
+def test_a_power_failure_keeps_what_was_committed() -> None:
+    """After the machine's death the file has the committed row, and not that of the transaction
+    that was still open."""
+
+    async def lose_power() -> list[bool]:
+        server, is_writing = Process(World(PLAN), "server"), asyncio.Event()
+
+        async def hang(unit: Transaction) -> None:
+            await unit.accounts.add_user(make_new_user())
+            is_writing.set()
+            await asyncio.get_running_loop().create_future()
+
+        async def write() -> None:
+            store = await shared.open()
+            await add_user(store)
+            await store.run_transaction(hang)
+
+        server.spawn(write())
+        await is_writing.wait()
+        await shared.lose_power(server.kill)
+        await server.end()
+        store = await shared.open()
+        async with store.read_view() as view:
+            return [await view.accounts.user(number) is not None for number in (1, 2)]
+
+    with open_shared_store("sqlite", POLICY) as shared:
+        assert run_simulated(PLAN, lose_power) == [True, False]
+
+
+def test_a_failing_history_is_made_short() -> None:
+    """Of a history all is left out that the violation does not need."""
+    culprit = PLAN.actions[3]
+
+    def run(plan: Plan) -> Outcome:
+        fired = [name for name in ("a 1", "b 1", "c 1") if name not in plan.muted]
+        is_wrong = culprit in plan.actions and "b 1" in fired
+        return Outcome("", ["booking 7: wrong"] if is_wrong else [], [], fired)
+
+    short, outcome = shrink(PLAN, run)
+
+    assert short.actions == (culprit,)
+    assert outcome.fired == ["b 1"]
+    assert not short.rates
+    assert not short.is_shuffled
