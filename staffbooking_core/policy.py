@@ -126,9 +126,13 @@ class Policy:
     key_calls_retention: timedelta = timedelta(days=31)
     """How long the number of requests of each API key and hour is kept."""
     import_retention: timedelta = timedelta(days=30)
+    """How long the progress and skipped rows of an unfinished companion import are kept."""
     inquiry_retention: timedelta = timedelta(days=180)
     """From the inquiry on; answers are e-mails that the service does not see."""
-    """How long the progress and skipped rows of an unfinished companion import are kept."""
+    alert_retention: timedelta = timedelta(days=365)
+    """How long alerts are listed for operators."""
+    reconciliation_retention: timedelta = timedelta(days=365)
+    """How long finished runs of the reconciliation are listed for operators."""
 
     # Mail
     contact_email: str = "contact@localhost"

@@ -17,7 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from attrs import evolve, frozen
@@ -56,15 +56,13 @@ from staffbooking_http.api.security_headers import API_CONTENT_SECURITY_POLICY, 
 from staffbooking_http.channel.frames import CHANNEL_PATH, SOCKETIO_PATHS
 from staffbooking_http.channel.handshake import normalize_origins, send_error
 from staffbooking_http.channel.hub import ChannelHub
+from staffbooking_http.channel.socketio_loader import SocketIoLoader
 from staffbooking_http.channel.websocket import WebSocketApp
 from staffbooking_http.docs import openapi
 from staffbooking_http.pages import app as pages
 from staffbooking_http.pages.problems import accepts_html, handle_error, problem_reply
 from staffbooking_http.pages.rendering import create_environment, create_template_config
 from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
-
-if TYPE_CHECKING:
-    from staffbooking_http.channel.socketio import SocketIoApp
 
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Lifespan: TypeAlias = Callable[[Litestar], AbstractAsyncContextManager[Any]]
@@ -85,7 +83,7 @@ class PageResource:
         return method in self.methods
 
 
-TableEntry: TypeAlias = "Resource | PageResource | SocketIoApp | WebSocketApp"
+TableEntry: TypeAlias = "Resource | PageResource | SocketIoLoader | WebSocketApp"
 Found: TypeAlias = "tuple[TableEntry, Sequence[str]] | None"
 """A table entry and the values of the path's parameters."""
 
@@ -138,13 +136,11 @@ def create_app(
 
 def _make_socketio_app(
     site: AppContext, hub: ChannelHub, origins: Collection[str]
-) -> "SocketIoApp | None":
+) -> SocketIoLoader | None:
     if not has_extra("socketio"):
         logging.getLogger("staffbooking.channel").info("%s", MissingExtra("socketio"))
         return None
-    from staffbooking_http.channel.socketio import SocketIoApp
-
-    return SocketIoApp(site, hub, origins)
+    return SocketIoLoader(site, hub, origins)
 
 
 class StaffbookingApp(Litestar):
@@ -159,7 +155,7 @@ class StaffbookingApp(Litestar):
         families: Mapping[str, Sequence[Endpoint]],
         document: openapi.ServedDocument,
         hub: ChannelHub,
-        socketio: "SocketIoApp | None",
+        socketio: SocketIoLoader | None,
         websocket: WebSocketApp,
         *,
         access_log: AccessLog | None,

@@ -226,6 +226,8 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
     dropped += _drop_inquiries(state, now - policy.inquiry_retention)
     dropped += _drop_key_calls(tx, now - policy.key_calls_retention)
     dropped += drop_imports(state, now - policy.import_retention)
+    dropped += _drop_alerts(state, now - policy.alert_retention)
+    dropped += _drop_reconciliations(state, now - policy.reconciliation_retention)
     return len(sessions) + len(answers) + len(done) + len(ended) + dropped
 
 
@@ -233,6 +235,24 @@ def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
     old = [each.id for each in state.inquiries.values() if each.created_at <= older_than]
     for number in old:
         state.inquiries.discard(number)
+    return len(old)
+
+
+def _drop_alerts(state: MemoryState, older_than: datetime) -> int:
+    old = [number for number, row in state.alerts.items() if row.is_sent and row.at <= older_than]
+    for number in old:
+        state.alerts.discard(number)
+    return len(old)
+
+
+def _drop_reconciliations(state: MemoryState, older_than: datetime) -> int:
+    old = [
+        number
+        for number, row in state.reconciliations.items()
+        if row.run.finished_at is not None and row.run.finished_at <= older_than
+    ]
+    for number in old:
+        state.reconciliations.discard(number)
     return len(old)
 
 

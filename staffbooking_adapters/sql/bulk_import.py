@@ -204,26 +204,42 @@ def _skipped_row_params(file: str, row: SkippedRow) -> Mapping[str, Any]:
 
 # Deletion of expired rows ---------------------------------------------------------------
 
-DELETE_OLD_IMPORTS = Statement(
-    delete(imports)
-    .where(imports.c.at <= bindparam("old_since", type_=Instant))
-    .returning(imports.c.fingerprint)
+MAX_DELETED_ROWS = 500
+"""Number of skipped rows that are deleted in one transaction."""
+
+FIND_OLD_IMPORT = Statement(
+    select(imports.c.fingerprint)
+    .where(imports.c.at <= bindparam("before", type_=Instant))
+    .order_by(imports.c.at)
+    .limit(1)
+    .with_for_update(skip_locked=True)
 )
-DELETE_SKIPPED_ROWS_OF_FILES = Statement(
-    delete(skipped_rows).where(in_array(skipped_rows.c.fingerprint, "files"))
+_IS_OF_FILE = skipped_rows.c.fingerprint == bindparam("file")
+DELETE_SKIPPED_ROWS_OF_FILE = Statement(
+    delete(skipped_rows)
+    .where(
+        _IS_OF_FILE,
+        skipped_rows.c.line.in_(
+            select(skipped_rows.c.line)
+            .where(_IS_OF_FILE)
+            .order_by(skipped_rows.c.line)
+            .limit(MAX_DELETED_ROWS)
+        ),
+    )
+    .returning(skipped_rows.c.line)
 )
 
 
-async def delete_old_imports(database: Database, older_than: datetime) -> int:
-    """Delete the progress of imports that were not continued since then; returns the number of
-    rows."""
+async def delete_old_import(database: Database, before: datetime) -> int:
+    """Delete the progress of an import that was not continued since then, or some of its skipped
+    rows; returns the number of rows."""
 
     async def delete_in_transaction(connection: Connection) -> int:
-        files = [
-            name for (name,) in await connection.fetch_all(DELETE_OLD_IMPORTS, old_since=older_than)
-        ]
-        return len(files) + (
-            await connection.execute(DELETE_SKIPPED_ROWS_OF_FILES, files=files) if files else 0
-        )
+        file = await connection.fetch_value(FIND_OLD_IMPORT, before=before)
+        if file is None:
+            return 0
+        rows = len(await connection.fetch_all(DELETE_SKIPPED_ROWS_OF_FILE, file=file))
+        is_last = rows < MAX_DELETED_ROWS
+        return rows + (await connection.execute(DELETE_IMPORT, file=file) if is_last else 0)
 
     return await database.run_transaction(delete_in_transaction)

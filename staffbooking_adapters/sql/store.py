@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from attrs import define, field
-from sqlalchemy import bindparam, delete, make_url, or_, select, true
+from sqlalchemy import bindparam, make_url
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
 from staffbooking_adapters.sql.accounts.admission import SqlAdmission
 from staffbooking_adapters.sql.accounts.api_key_usage import (
-    DELETE_OLD_KEY_CALLS,
     ApiKeyUsageRecorder,
     UnwrittenUsage,
 )
@@ -28,7 +27,7 @@ from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
 from staffbooking_adapters.sql.bookings.reader import BookingsReader
 from staffbooking_adapters.sql.bookings.timers import TimersWriter
 from staffbooking_adapters.sql.bookings.writer import BookingsWriter, save_booking_write
-from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter, delete_old_imports
+from staffbooking_adapters.sql.bulk_import import ImportsReader, ImportsWriter
 from staffbooking_adapters.sql.companions.calendar_subscriptions import (
     CalendarSubscriptionsReader,
     CalendarSubscriptionsWriter,
@@ -41,7 +40,7 @@ from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.hints import create_hints
 from staffbooking_adapters.sql.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.sql.messaging.presence import PresenceReader, PresenceWriter
@@ -59,13 +58,11 @@ from staffbooking_adapters.sql.payments.reconciliations import (
     ReconciliationsWriter,
 )
 from staffbooking_adapters.sql.privacy import PersonalDataReader, PersonalDataWriter
+from staffbooking_adapters.sql.pruning import prune
 from staffbooking_adapters.sql.sandbox.store import SandboxReader, SandboxWriter
-from staffbooking_adapters.sql.schema.accounts import inquiries
-from staffbooking_adapters.sql.schema.bookings import answers, counters, sessions
+from staffbooking_adapters.sql.schema.bookings import counters
 from staffbooking_adapters.sql.schema.metadata import metadata
-from staffbooking_adapters.sql.schema.payments import processor_inbox
 from staffbooking_adapters.sql.schema.upgrade import HAS_VERSION_TABLE
-from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_adapters.sql.webhooks.reader import WebhooksReader
 from staffbooking_adapters.sql.webhooks.writer import WebhooksWriter
 from staffbooking_core.errors import StoreUnavailable
@@ -83,45 +80,6 @@ SAVE_READINESS = Statement(
     )
 )
 """Writes the row of readiness checks: the Unix time of the newest one."""
-
-DELETE_EXPIRED_SESSIONS = Statement(
-    delete(sessions).where(
-        or_(
-            sessions.c.seen_at <= bindparam("idle_since", type_=Instant),
-            sessions.c.created_at <= bindparam("old_since", type_=Instant),
-        )
-    )
-)
-DELETE_OLD_INQUIRIES = Statement(
-    delete(inquiries).where(inquiries.c.created_at <= bindparam("old_since", type_=Instant))
-)
-DELETE_EXPIRED_RESPONSES = Statement(
-    delete(answers).where(answers.c.expires_at <= bindparam("now", type_=Instant))
-)
-DELETE_OLD_PROCESSOR_EVENTS = Statement(
-    delete(processor_inbox).where(
-        processor_inbox.c.done == true(),
-        processor_inbox.c.received_at <= bindparam("old_since", type_=Instant),
-    )
-)
-"""How long a processed processor event is kept to detect duplicates."""
-
-DELIVERY_DELETE_BATCH_SIZE = 100
-"""Number of deliveries that are deleted at a time, with their attempts."""
-
-_OLD_DELIVERIES = (
-    select(deliveries.c.id)
-    .where(is_finished_delivery, deliveries.c.next_at <= bindparam("old_since", type_=Instant))
-    .order_by(deliveries.c.next_at, deliveries.c.id)
-    .limit(DELIVERY_DELETE_BATCH_SIZE)
-    .with_for_update(skip_locked=True)
-    .cte("old")
-)
-DELETE_OLD_DELIVERIES = Statement(
-    delete(deliveries)
-    .where(deliveries.c.id.in_(select(_OLD_DELIVERIES.c.id)))
-    .returning(deliveries.c.id)
-)
 
 
 @define
@@ -241,36 +199,7 @@ class SqlStore:
         await self.database.execute(SAVE_READINESS, second=int(now.timestamp()))
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
-        idle, old = now - policy.session_idle, now - policy.session_lifetime
-        ended = await self.database.execute(DELETE_EXPIRED_SESSIONS, idle_since=idle, old_since=old)
-        dropped = await self.database.execute(DELETE_EXPIRED_RESPONSES, now=now)
-        forgotten = await self.database.execute(
-            DELETE_OLD_PROCESSOR_EVENTS, old_since=now - policy.processor_event_retention
-        )
-        answered = await self.database.execute(
-            DELETE_OLD_INQUIRIES, old_since=now - policy.inquiry_retention
-        )
-        gone = await self._delete_old_deliveries(now - policy.webhook_delivery_retention)
-        counted = await self.database.execute(
-            DELETE_OLD_KEY_CALLS, old_since=now - policy.key_calls_retention
-        )
-        left = await delete_old_imports(self.database, now - policy.import_retention)
-        return (
-            ended
-            + dropped
-            + forgotten
-            + answered
-            + gone
-            + counted
-            + left
-            + await self.admission.delete_ended_windows(now)
-        )
-
-    async def _delete_old_deliveries(self, older_than: datetime) -> int:
-        deleted_count = 0
-        while batch := await self.database.fetch_all(DELETE_OLD_DELIVERIES, old_since=older_than):
-            deleted_count += len(batch)
-        return deleted_count
+        return await prune(self.database, self.admission.counter_database, now, policy)
 
     async def close(self) -> None:
         """Finish what is running, and close every connection."""
@@ -303,5 +232,6 @@ async def _open_counter_database(url: str) -> Database:
         return await open_database(url, rate_windows_metadata, pool_size=2, synchronous="OFF")
     path = Path(f"{address.database}-windows")
     counter = await open_sqlite(path, rate_windows_metadata, synchronous="OFF")
-    await counter.execute(rate_limits.CREATE_RATE_WINDOWS)
+    for statement in rate_limits.CREATE_RATE_WINDOWS:
+        await counter.execute(statement)
     return counter

@@ -34,6 +34,14 @@ class ClockContract:
         assert walls == sorted(walls)
         assert times == sorted(times)
 
+    async def test_an_offset_that_was_read_moves_business_time_ahead(self, clock: Clock) -> None:
+        """Business time at an offset of zero is business time; a larger offset moves it ahead by as
+        much, or not at all where business time is wall time."""
+        hour, tolerance = timedelta(hours=1), timedelta(minutes=1)
+        assert abs(clock.business_at(timedelta()) - await clock.business()) < tolerance
+        ahead = clock.business_at(hour) - clock.business_at(timedelta())
+        assert min(abs(ahead), abs(ahead - hour)) < tolerance
+
     async def test_sleep_takes_its_time(self, clock: Clock) -> None:
         """After `sleep` at least so much wall time has passed."""
         before = clock.wall()

@@ -166,7 +166,8 @@ class Store(Protocol):
         ...
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
-        """Delete what has expired (sessions, stored responses, rate-limit windows, done processor
-        events, done deliveries, old inquiries) and abandoned imports; the number of rows deleted.
-        `now` is wall time."""
+        """Delete a batch of what has expired of each kind: sessions, stored responses, rate-limit
+        windows, done processor events, done deliveries, inquiries, counts of key calls, told
+        alerts, finished runs of the reconciliation, abandoned imports. Returns the number of rows,
+        0 where nothing is left. `now` is wall time."""
         ...

@@ -40,7 +40,8 @@ async def run_all_due(
     done = 0
     while count := await _run_due_item(ports) or await deliver(ports):
         done += count
-    await delete_expired(ports)
+    while await delete_expired(ports):
+        pass
     return done
 
 
@@ -74,8 +75,9 @@ async def _run_due_item(ports: Ports) -> int:
 
 
 async def delete_expired(ports: Ports) -> int:
-    """Delete expired sessions, rate windows, idempotency keys and old events, and the files that
-    nothing refers to. Returns 0: the work is never left for another call."""
-    await ports.store.delete_expired(ports.clock.wall(), ports.policy)
+    """Delete a batch of the rows that are older than the policy keeps them, and returns their
+    number. Where none is, delete the files that nothing refers to."""
+    if count := await ports.store.delete_expired(ports.clock.wall(), ports.policy):
+        return count
     await images.remove_orphaned_files(ports)
     return 0

@@ -1,3 +1,3 @@
 """The real-time channel: one hub per process, and its transports (CONTRACT 6)."""
 
-__all__ = ["frames", "handshake", "hub", "socketio", "uvicorn_protocol", "websocket"]
+__all__ = ["frames", "handshake", "hub", "socketio_loader", "uvicorn_protocol", "websocket"]

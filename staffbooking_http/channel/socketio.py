@@ -6,8 +6,7 @@ each request.
 """
 
 import logging
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -83,17 +82,13 @@ class SocketIoApp:
         self._server.on("*", self._on_event)
         self._engine: TrackedEngine = self._server.eio
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Serve connections until the context ends; then close them."""
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                self.retire()
-                for client in self._clients.values():
-                    client.abort()
-                await self._engine.shutdown()
+    async def close(self) -> None:
+        """Close the connections at once."""
+        with anyio.CancelScope(shield=True):
+            self.retire()
+            for client in self._clients.values():
+                client.abort()
+            await self._engine.shutdown()
 
     def retire(self) -> None:
         """Close the open connections, for a restart."""

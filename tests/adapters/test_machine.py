@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from staffbooking_adapters.memory.doubles import PlainHasher, SeededIds, VirtualClock
-from staffbooking_adapters.system import Argon2Hasher, SystemClock, SystemIds
-from staffbooking_adapters.testing.builders import NOW
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
+from staffbooking_adapters.testing.builders import NOW, POLICY
 from staffbooking_adapters.testing.machine import (
     ClockContract,
     HasherContract,
@@ -27,6 +28,12 @@ class TestVirtualClock(ClockContract):
     @pytest.fixture
     def clock(self) -> Clock:
         return VirtualClock(NOW)
+
+
+class TestSandboxClock(ClockContract):
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return SandboxClock(MemoryStore(POLICY), SystemClock())
 
 
 class TestArgon2Hasher(HasherContract):

@@ -31,7 +31,7 @@ class ReconciliationsWriter(ReconciliationsReader):
     """Reads and writes runs."""
 
     async def add_reconciliation(self, asked_at: datetime, asked_by: str | None) -> None:
-        number = len(self.tx.state.reconciliations) + 1
+        number = max(self.tx.state.reconciliations, default=0) + 1
         run = ReconciliationRun(id=number, asked_at=asked_at, asked_by=asked_by)
         self.tx.state.reconciliations[number] = ReconciliationRow(run)
 

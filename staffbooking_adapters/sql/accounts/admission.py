@@ -148,12 +148,6 @@ class SqlAdmission:
             for scope, rule in rules_by_scope.items()
         }
 
-    async def delete_ended_windows(self, now: datetime) -> int:
-        """Delete ended windows and return their number."""
-        return await self.counter_database.execute(
-            accounts_rate_limits.DELETE_ENDED_WINDOWS, now=now
-        )
-
     async def close(self) -> None:
         await self._batcher.close()
         await self.key_usage.close()

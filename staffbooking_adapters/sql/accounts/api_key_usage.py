@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from attrs import define, field
-from sqlalchemy import bindparam, delete, or_, select, update
+from sqlalchemy import bindparam, or_, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
@@ -54,9 +54,6 @@ LIST_KEY_CALLS = Statement(
         in_array(api_key_calls.c.key_id, "key_ids"),
         api_key_calls.c.hour >= bindparam("since", type_=Instant),
     )
-)
-DELETE_OLD_KEY_CALLS = Statement(
-    delete(api_key_calls).where(api_key_calls.c.hour <= bindparam("old_since", type_=Instant))
 )
 
 

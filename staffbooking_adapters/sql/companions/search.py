@@ -133,8 +133,10 @@ def ranked_companions_page(variant: SearchVariant, dialect: Dialect) -> Subquery
         union_all(*branches).subquery("ways") if len(branches) > 1 else branches[0].subquery("way")
     )
     page = select(rows.c.rank, rows.c.companion_id).limit(variant.size)
-    # `+ 0`: SQLite would otherwise scan every branch along the rank.
-    page = page.order_by(rows.c.rank + 0, rows.c.companion_id)
+    # `+ 0`: SQLite would otherwise scan every branch along the rank. PostgreSQL would sort rows
+    # that are already in order.
+    rank = rows.c.rank + 0 if dialect == "sqlite" else rows.c.rank
+    page = page.order_by(rank, rows.c.companion_id)
     return (page.offset(_bigint_param("offset")) if variant.has_offset else page).subquery("page")
 
 

@@ -188,6 +188,7 @@ inquiries = Table(
     Column("answered_by", BigInt),
     Column("note", Text),
     Index("ix_inquiries_email", "email_folded", "id"),
+    Index("ix_inquiries_created_at", "created_at"),
     sqlite_autoincrement=True,
 )
 """Inquiries. Ids of erased ones are not reused, so that paging after an id skips none."""

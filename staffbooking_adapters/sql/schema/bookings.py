@@ -68,6 +68,8 @@ sessions = Table(
     Column("created_at", Instant, nullable=False),
     Column("seen_at", Instant, nullable=False),
     *(Column(name, Text) for name in ("browser", "system", "network")),
+    Index("ix_sessions_seen_at", "seen_at"),
+    Index("ix_sessions_created_at", "created_at"),
 )
 
 api_keys = Table(

@@ -6,6 +6,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ForeignKey,
+    Index,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -186,6 +187,7 @@ reconciliation_runs = Table(
     Column("error", Text),
     Column("lease_token", Text),
     Column("lease_until", Instant),
+    Index("ix_reconciliation_runs_finished_at", "finished_at"),
 )
 """Runs of the reconciliation, asked for by the worker itself or by an operator."""
 is_unfinished_run = reconciliation_runs.c.finished_at.is_(None)

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.sql import bulk_import, metrics, privacy, store
+from staffbooking_adapters.sql import bulk_import, metrics, privacy, pruning
 from staffbooking_adapters.sql.accounts import audit, people, store as accounts_store
 from staffbooking_adapters.sql.bookings import (
     earnings,
@@ -150,7 +150,7 @@ MONEY = {
     "operation of a booking": operations.claim_operations_statement(1, True, ALL),
     "waiting payouts": operations.WAKE_PAYOUTS,
     "events": inbox.claim_events_statement(16),
-    "old events": store.DELETE_OLD_PROCESSOR_EVENTS,
+    "old events": pruning.DELETE_OLD_PROCESSOR_EVENTS,
     "payees": payees.claim_payees_statement(1, False),
     "payee of a companion": payees.claim_payees_statement(1, True),
     "payee by reference": payees.GET_PAYEE_BY_REF,
@@ -198,7 +198,8 @@ WEBHOOKS = {
     "resumed deliveries": webhooks_writer.RESUME_DELIVERIES,
     "cancelled deliveries": webhooks_writer.CANCEL_DELIVERIES,
     "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),
-    "old deliveries": store.DELETE_OLD_DELIVERIES,
+    "old deliveries": pruning.DELETE_OLD_DELIVERIES,
+    "old inquiries": pruning.DELETE_OLD_INQUIRIES,
     "notices": notifications_store.claim_notifications_statement(16),
     "told notices": notifications_store.DELETE_NOTIFICATIONS,
     "deferred notice": notifications_store.DEFER_NOTIFICATION,
@@ -345,6 +346,12 @@ async def test_sqlite_scans_no_big_table(sqlite, name):
     along = rf"(?! USING (COVERING )?INDEX ix_{IN_ORDER}\b)"
     scan = rf"SCAN {BIG}\b{along}"
     assert [line for line in plan if re.search(scan, line)] == []
+
+
+@pytest.mark.parametrize("name", ["plain", "plain, later", "service", "day, common"])
+async def test_rows_along_the_rank_are_not_sorted(postgres, name):
+    """A search that finds its page along the rank sorts nothing."""
+    assert [line for line in await postgresql_plan(postgres, name) if "Sort" in line] == []
 
 
 async def test_bookings_since_use_the_index(postgres, sqlite):

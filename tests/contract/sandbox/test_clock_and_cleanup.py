@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from attrs import evolve
 
 from staffbooking_adapters.testing.builders import (
     DAY,
@@ -20,6 +21,8 @@ from staffbooking_adapters.testing.builders import (
     make_lease,
     make_processor_event,
     make_stored_response,
+    next_revision,
+    save_booking,
 )
 from staffbooking_adapters.testing.store.base import count_due_work, read_store
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
@@ -109,6 +112,43 @@ async def test_old_processor_events_are_deleted(store):
         return [await tx.inbox.add_event("fake", each, NOW) for each in (old, recent, waiting)]
 
     assert await store.run_transaction(add) == [True, False, False]
+
+
+async def test_told_alerts_are_deleted_after_a_year(store):
+    """`delete_expired` deletes alerts a year old that operators were told of, and no others."""
+    booking = await add_booking(store)
+    for due_at, text in ((NOW, "told"), (NOW, "untold"), (NOW + SECOND, "told later")):
+        booking = next_revision(booking)
+        await save_booking(store, booking, alerts=(text,), operations_due_at=due_at)
+
+    async def tell(tx):
+        claimed = [await tx.alerts.claim_alert(NOW, make_lease(NOW)) for _ in range(3)]
+        for alert in claimed:
+            if alert.text != "untold":
+                await tx.alerts.mark_alert_sent(alert.id)
+
+    await store.run_transaction(tell)
+    assert [await store.delete_expired(NOW + 365 * DAY, POLICY) for _ in range(2)] == [1, 0]
+    left = await read_store(store, lambda view: view.alerts.alerts(9))
+    assert [text for _, _, text in left] == ["told later", "untold"]
+
+
+async def test_finished_runs_of_the_reconciliation_are_deleted_after_a_year(store):
+    """`delete_expired` deletes runs that were finished a year ago; those that wait stay, and a new
+    run gets an id of its own."""
+
+    async def add(tx):
+        for finished_at in (NOW, NOW + SECOND, None):
+            await tx.reconciliations.add_reconciliation(NOW, None)
+            if finished_at is not None:
+                run = await tx.reconciliations.claim_reconciliation(NOW, make_lease(NOW))
+                await tx.reconciliations.finish_reconciliation(evolve(run, finished_at=finished_at))
+
+    await store.run_transaction(add)
+    assert [await store.delete_expired(NOW + 365 * DAY, POLICY) for _ in range(2)] == [1, 0]
+    await store.run_transaction(lambda tx: tx.reconciliations.add_reconciliation(NOW, None))
+    left = await read_store(store, lambda view: view.reconciliations.reconciliation_runs(9))
+    assert [run.finished_at for run in left] == [None, None, NOW + SECOND]
 
 
 async def test_other_rows_are_not_deleted(store):
