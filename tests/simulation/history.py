@@ -167,7 +167,12 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
         for fault in await finish_bookings(scenes, verdict, actors.environment.manually_moved):
             world.accuse(fault)
         await _judge_bookings(actors)
-        for text in await find_untold(cluster.shared, await _stored_bookings(actors)):
+        told = [
+            booking
+            for booking in await _stored_bookings(actors)
+            if not {booking.customer_id, booking.companion_id} & actors.once_disabled
+        ]
+        for text in await find_untold(cluster.shared, told):
             world.accuse(text)
     except Exception:
         world.accuse(traceback.format_exc())
