@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-MAX_WAIT_SECONDS = 0.1
+MAX_WAIT_SECONDS = 5.0
+"""Long enough for a burst of costly requests, such as sign-ins, which the process can serve. In an
+overload the number of waiting requests bounds the wait, not this time."""
 MAX_WAITING = 256
 """Maximum waiting requests of a burst. Their heads and first bytes are in memory."""
 OVERLOAD_SECONDS = 1.0
@@ -51,9 +53,9 @@ class LoadLimiter:
         self._max_running = max_running
         self._loop = loop
         self._running: dict[Request, float] = {}
-        """The requests that count, with the times of their start, oldest first."""
+        """The requests that count, with the times until which they do, oldest first."""
         self._waiting: deque[tuple[float, Request]] = deque()
-        """Times of arrival, and requests, oldest first."""
+        """Times until which requests wait, and the requests, oldest first."""
         self._refused_at = -math.inf
         self._timer: TimerHandle | None = None
 
@@ -73,10 +75,9 @@ class LoadLimiter:
             self.note_refusal()
             request.refuse()
         else:
-            now = self._loop.time()
-            self._waiting.append((now, request))
+            self._waiting.append((self._loop.time() + MAX_WAIT_SECONDS, request))
             if self._timer is None:
-                self._timer = self._loop.call_at(now + MAX_WAIT_SECONDS, self._end_waits)
+                self._set_timer()
 
     def note_refusal(self) -> None:
         """Note that a request was refused, which begins an overload or extends it."""
@@ -92,24 +93,26 @@ class LoadLimiter:
 
     def resume(self, request: Request) -> None:
         """Count a paused request again. It does not wait, even if as many as may run do."""
-        self._running[request] = self._loop.time()
+        self._count(request)
 
     def finish(self, request: Request) -> None:
         """Stop counting a request, if it counts, and start the next."""
         self.pause(request)
 
     def _has_room(self) -> bool:
-        started_before = self._loop.time() - MAX_COUNTED_SECONDS
         while len(self._running) >= self._max_running:
             oldest = next(iter(self._running), None)
-            if oldest is None or self._running[oldest] > started_before:
+            if oldest is None or self._running[oldest] > self._loop.time():
                 return False
             del self._running[oldest]
         return True
 
     def _start(self, request: Request) -> None:
-        self._running[request] = self._loop.time()
+        self._count(request)
         request.start()
+
+    def _count(self, request: Request) -> None:
+        self._running[request] = self._loop.time() + MAX_COUNTED_SECONDS
 
     def _start_waiting(self) -> None:
         while self._waiting and self._has_room():
@@ -121,13 +124,17 @@ class LoadLimiter:
         """Start what there is room for, then refuse what has waited for too long."""
         self._timer = None
         self._start_waiting()
-        now = self._loop.time()
-        while self._waiting:
-            arrived_at, request = self._waiting[0]
-            if (until := arrived_at + MAX_WAIT_SECONDS) > now:
-                self._timer = self._loop.call_at(until, self._end_waits)
-                return
-            self._waiting.popleft()
+        while self._waiting and self._waiting[0][0] <= self._loop.time():
+            _, request = self._waiting.popleft()
             if not request.is_abandoned:
                 self.note_refusal()
                 request.refuse()
+        if self._waiting:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Come back when the oldest running request counts no more, or the oldest waiting one has
+        waited for too long."""
+        counts_until = next(iter(self._running.values()), math.inf)
+        due_at = min(counts_until, self._waiting[0][0])
+        self._timer = self._loop.call_at(due_at, self._end_waits)

@@ -85,8 +85,11 @@ def test_waiting_requests_start_in_order(timers: Timers) -> None:
     assert states(requests) == ["started", "started", "waiting"]
 
 
-def test_no_request_waits_for_longer_than_the_bound(timers: Timers) -> None:
+def test_no_request_waits_for_longer_than_the_bound(
+    timers: Timers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request that gets no slot in time is refused, and those that still have time are not."""
+    monkeypatch.setattr(load_limiter, "MAX_COUNTED_SECONDS", 2 * MAX_WAIT_SECONDS)
     limiter = LoadLimiter(1, timers)
     _, first = submit(limiter, 2)
     timers.advance(MAX_WAIT_SECONDS / 2)
@@ -155,11 +158,21 @@ def test_a_long_request_does_not_count_any_more(timers: Timers) -> None:
 def test_waiting_requests_get_the_slot_of_a_long_one(timers: Timers) -> None:
     """A waiting request starts when a running one does not count any more, without its end."""
     limiter = LoadLimiter(1, timers)
-    submit(limiter)
-    timers.advance(MAX_COUNTED_SECONDS - MAX_WAIT_SECONDS / 2)
-    [waiting] = submit(limiter)
-    timers.advance(MAX_WAIT_SECONDS)
+    _, waiting = submit(limiter, 2)
+    timers.advance(MAX_COUNTED_SECONDS)
     assert waiting.state == "started"
+
+
+def test_a_burst_of_costly_requests_is_served(timers: Timers) -> None:
+    """A burst that fits the queue is served, though it takes seconds: it is no overload."""
+    limiter = LoadLimiter(2, timers)
+    requests = submit(limiter, 60)
+    for number in range(0, 60, 2):
+        timers.advance(0.15)
+        for request in requests[number : number + 2]:
+            limiter.finish(request)
+    assert states(requests) == ["started"] * 60
+    assert not limiter.is_overloaded()
 
 
 def test_the_queue_is_short_at_any_load(timers: Timers) -> None:
