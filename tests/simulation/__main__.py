@@ -16,13 +16,14 @@ import csv
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.simulation.history import run_history
+from tests.simulation.history import find_failing_seed, run_history
 from tests.simulation.plan import make_plan
 from tests.simulation.regressions import Regression, save_regression
 from tests.simulation.shrink import shrink
@@ -70,41 +71,43 @@ def _parse_arguments() -> argparse.Namespace:
 
 def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, int]:
     """The last seed that was run, and the first one that went wrong or 0."""
-    parts = _parts_of(first, last)
-    if given.jobs == 1 or last - first < SEEDS_PER_CALL:
-        for seeds in parts:
-            if wrong := run_seeds(seeds, given.store):
-                return wrong, wrong
-        return last, 0
-    deadline = time.monotonic() + 60 * given.minutes
-    # Spawned processes inherit no open file or connection of the parent.
-    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[int], range] = {}
-        done = first - 1
-        while True:
-            while len(running) < 2 * given.jobs and time.monotonic() < deadline:
-                if (part := next(parts, None)) is None:
-                    break
-                running[pool.submit(run_seeds, part, given.store)] = part
-            if not running:
-                return done, 0
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                done = max(done, running.pop(future).stop - 1)
-                if wrong := future.result():
-                    pool.shutdown(cancel_futures=True)
-                    return wrong, wrong
-            _show_progress(done, first, last)
+    parts = _parts_of(first, last, time.monotonic() + 60 * given.minutes)
+    runs = _run_alone if given.jobs == 1 else partial(_run_in_processes, given.jobs)
+    done = first - 1
+    for part, wrong in runs(parts, given.store):
+        if wrong:
+            return wrong, wrong
+        done = max(done, part[-1])
+        _show_progress(done, first, last)
+    return done, 0
 
 
-def _parts_of(first: int, last: int) -> Iterator[range]:
+def _parts_of(first: int, last: int, deadline: float) -> Iterator[range]:
     for start in range(first, last + 1, SEEDS_PER_CALL):
+        if time.monotonic() > deadline:
+            return
         yield range(start, min(start + SEEDS_PER_CALL, last + 1))
 
 
-def run_seeds(seeds: Sequence[int], store: str) -> int:
-    """The first of the seeds whose history goes wrong, or 0."""
-    logging.disable(logging.WARNING)
-    return next((seed for seed in seeds if run_history(make_plan(seed), store).violations), 0)
+def _run_alone(parts: Iterator[range], store: str) -> Iterator[tuple[range, int]]:
+    for part in parts:
+        yield part, find_failing_seed(part, store)
+
+
+def _run_in_processes(jobs: int, parts: Iterator[range], store: str) -> Iterator[tuple[range, int]]:
+    # Spawned processes inherit no open file or connection of the parent.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running: dict[Future[int], range] = {}
+        try:
+            while True:
+                for part in islice(parts, 2 * jobs - len(running)):
+                    running[pool.submit(find_failing_seed, part, store)] = part
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _tell(seed: int, given: argparse.Namespace) -> None:

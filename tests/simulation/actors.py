@@ -49,6 +49,8 @@ class Actors:
     """The keys under which bookings were asked for."""
     messages: dict[str, int] = field(factory=dict)
     """The acknowledged messages: their ids by their contents."""
+    once_disabled: set[int] = field(factory=set)
+    """The people whose accounts were disabled, for a while at least: they get few mails."""
     made_before: int = 0
     """The bookings that there were when the history began."""
 
@@ -283,6 +285,7 @@ class Actors:
         people = (*self.customers[1:], *self.staff)
         client = people[first % len(people)]
         decision = (None, *BookingsDecision)[second % (1 + len(BookingsDecision))]
+        self.once_disabled.add(client.user_id)
         with suppress(*REFUSALS):
             await disabling.disable_user(self.cluster.shared, client.email, decision)
         await asyncio.sleep(second % 3)

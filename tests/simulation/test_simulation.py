@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import POLICY, add_user, make_new_user
 from staffbooking_core.ports import Transaction
+from tests.simulation import __main__ as command_line
 from tests.simulation.history import Outcome
 from tests.simulation.plan import Plan, make_plan
 from tests.simulation.processes import Process
@@ -108,3 +110,23 @@ def test_a_failing_history_is_made_short() -> None:
     assert outcome.fired == ["b 1"]
     assert not short.rates
     assert not short.is_shuffled
+
+
+def test_a_shard_goes_on_where_the_last_one_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run with a results file begins after the last seed that the file has of its store."""
+    ran: list[int] = []
+
+    def find_nothing(seeds: range, store: str) -> int:
+        ran.extend(seeds)
+        return 0
+
+    monkeypatch.setattr(command_line, "find_failing_seed", find_nothing)
+    results = tmp_path / "results.csv"
+    for last in ("12", "15"):
+        monkeypatch.setattr("sys.argv", ["simulation", "1", last, "--results", str(results)])
+        assert command_line.main() == 0
+
+    assert ran == [*range(1, 16)]
+    assert "seeds 13 to 15, 0 violations" in capsys.readouterr().out
