@@ -91,10 +91,14 @@ class PaymentProcessor(Protocol):
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
-        """Transfer money of a payment to a payee. Refused as MISSING where there is no such payment,
-        which ends the payout; as PAYEE_NOT_READY, which is tried again, where `payee_ref` is
-        empty (no account yet), unknown, or of an account that is not ready; as EXCEEDS_REMAINING
-        where LIMIT."""
+        """Transfer money of a payment to a payee.
+
+        Refused as MISSING where there is no such payment, which ends the payout; as
+        PAYEE_NOT_READY, which is tried again, where `payee_ref` is empty (there is no account yet),
+        unknown or of an account that is not ready; as EXCEEDS_REMAINING where all payouts of the
+        payment, less what was reversed of them, would exceed its amount. Refunds do not count: the
+        service leaves room for them.
+        """
         ...
 
     async def reverse_payout(

@@ -66,8 +66,7 @@ class ProcessorError(StaffbookingError):
 
 
 class RefusalCode(StrEnum):
-    """Why a processor refused. PAYEE_NOT_READY and INSUFFICIENT_FUNDS are tried again; the others
-    end the operation."""
+    """Why a processor refused. The first two are tried again; the others end the operation."""
 
     PAYEE_NOT_READY = "payee_not_ready"
     INSUFFICIENT_FUNDS = "insufficient_funds"
@@ -86,10 +85,7 @@ processor replays a stored refusal under the old one."""
 
 
 class ProcessorRefused(ProcessorError):
-    """The processor refused: nothing was executed. `reason` says why; its value will do.
-
-    Raises ValueError for what is no RefusalCode.
-    """
+    """The processor refused: nothing was executed. Raises ValueError for an unknown `reason`."""
 
     def __init__(self, reason: RefusalCode | str, message: str = "") -> None:
         self.reason = RefusalCode(reason)
