@@ -48,9 +48,11 @@ from benchmarks.webhooks import (
     wait_until_done,
 )
 from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.testing.builders import add_user
 from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.usecases.messaging import messages
-from tests.support.memory_deployment import BookingScenario, make_booking_scenario
+from tests.support.memory_deployment import BookingScenario, actor_of, make_booking_scenario
 
 SERVE_COMMAND = ("-m", "staffbooking_cli.main", "serve", "--host", "127.0.0.1", "--port")
 CAPACITY_CONNECTIONS = 32
@@ -216,6 +218,9 @@ async def _running_probes(
     receivers, base = await start_receivers(arrivals)
     async with receivers, open_ports(load_settings(environ)) as ports:
         scene = await make_booking_scenario(ports.policy, ports)
+        # Webhooks are for subscribers; those of others are held.
+        subscriber = await add_user(ports.store, subscription=Subscription.ENTERPRISE)
+        scene = evolve(scene, customer=actor_of(subscriber))
         await wait_until_done(ports)  # The bookings of the dataset have events.
         await register_endpoints(evolve(scene, admin=scene.customer), [f"{base}/good/0"])
         await add_events(scene, 1)

@@ -71,7 +71,9 @@ class TillServer:
 
     def __attrs_post_init__(self) -> None:
         url, book = "https://pay.till.example", MemoryFakeDocumentStore()
-        self.fake = FakeProcessor(book, self.clock, base_url=url, secret=b"inside", fee_ppm=29_000)
+        self.fake = FakeProcessor(
+            book, self.clock, base_url=url, secret=b"inside", fee_ppm=29_000, manual_payees=True
+        )
 
     # The interface ------------------------------------------------------------------------------
 

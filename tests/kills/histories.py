@@ -200,15 +200,11 @@ def _message_faults(history: History) -> Iterator[str]:
     for text, number in Counter(row["content"] for row in history.messages).items():
         if number > 1:
             yield f"message {text!r}: stored {number} times"
-    last_by_sender: dict[tuple[int, str], int] = {}
     for entry in history.acknowledged("message"):
         row = rows.get(entry["id"])
         if row is None or row["content"] != entry["text"]:
             yield f"message {entry['id']}: acknowledged and lost"
-        writer = (entry["sender"], entry["client_id"].rpartition("-")[0])
-        if entry["id"] <= last_by_sender.get(writer, 0):
-            yield f"message {entry['id']}: has a lower id than what its sender had sent before"
-        last_by_sender[writer] = entry["id"]
+    yield from _sending_faults(history)
     shown: defaultdict[int, list[int]] = defaultdict(list)
     for entry in history.entries:
         if entry["kind"] == "shown":
@@ -218,6 +214,21 @@ def _message_faults(history: History) -> Iterator[str]:
             row["id"] for row in rows.values() if row["conversation_id"] == conversation
         )
         yield from _reading_faults(reader, shown[reader], stored)
+
+
+def _sending_faults(history: History) -> Iterator[str]:
+    """A client id has one message, however often it is acknowledged, and the messages that a
+    writer sends one after the other have rising ids."""
+    ids: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for entry in history.acknowledged("message"):
+        name, id_ = entry["client_id"], entry["id"]
+        if ids.setdefault(name, id_) != id_:
+            yield f"message {name}: acknowledged as {ids[name]} and as {id_}"
+        writer = name.rpartition("-")[0]
+        if id_ < last.get(writer, 0):
+            yield f"message {id_}: has a lower id than what its sender had sent before"
+        last[writer] = id_
 
 
 def _reading_faults(reader: int, shown: Sequence[int], stored: Sequence[int]) -> Iterator[str]:

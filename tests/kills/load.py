@@ -277,6 +277,8 @@ class SocketWriter:
             self.count += 1
         name = f"{self.name}-{self.count}"
         message = await self._send_until_stored(connection, answers, name)
+        # At once: a writer that is cancelled while it writes into the book has its ack.
+        self.is_talking = False
         await self.client.book.write(
             "ack",
             op="message",
@@ -286,7 +288,6 @@ class SocketWriter:
             client_id=name,
             **message_facts(message),
         )
-        self.is_talking = False
 
     async def _send_until_stored(
         self, connection: ClientConnection, answers: asyncio.Queue[Any], name: str

@@ -145,6 +145,9 @@ WRONG = {
     "has a lower id than what its sender had sent before": with_entries(
         acknowledged("message", id=5, sender=3, client_id="1-3", text="la")
     ),
+    "message 1-2: acknowledged as 6 and as 7": with_entries(
+        acknowledged("message", id=7, sender=3, client_id="1-2", text="li")
+    ),
     "message 6 was shown twice": with_entries({"kind": "shown", "at": 0.0, "reader": 3, "id": 6}),
     "message 5 was shown after 6": with_entries({"kind": "shown", "at": 0.0, "reader": 3, "id": 5}),
     "1 messages were never shown, the first is 6": without("shown", 1),
@@ -174,6 +177,12 @@ WRONG = {
 def test_each_fault_is_found(text: str) -> None:
     """Each kind of fault is found in a history that has it."""
     assert any(text in fault for fault in find_faults(WRONG[text]))
+
+
+def test_a_repeated_ack_is_no_fault() -> None:
+    """A message that is sent again under its client id is acknowledged again, as what it is."""
+    again = acknowledged("message", id=6, sender=3, client_id="1-2", text="li")
+    assert find_faults(with_entries(again)) == []
 
 
 def test_a_repeated_delivery_is_no_fault() -> None:

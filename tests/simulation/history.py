@@ -151,6 +151,8 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
     for number, stage in enumerate(chance.choices(INITIAL_STAGES, k=chance.randint(1, 4))):
         made = await begin_booking(scenes.scenes[number], number, stage)
         actors.environment.booking_ids.append(made.id)
+    if chance.random() < 0.3:  # The admin's receiver, whose endpoint is close to being disabled.
+        scenes.webhooks.set_behaviour(-1, "not at all")
     actors.made_before = len(actors.environment.booking_ids) + 1  # One has the conversation.
     background: list[asyncio.Future[None]] = []
     try:
