@@ -70,7 +70,8 @@ def memory_ports(
     names in `Ports`. With `payments` there is no sandbox, unless it is given too.
 
     Not for a public service: ids are predictable, and passwords are stored in clear text. Raises
-    TypeError for a name that is no port, and for an adapter that lacks what its port promises.
+    TypeError for a name that is no port, and for an adapter that lacks what its port promises;
+    ValueError for a naive `now`. The families of a store are checked by `check_store`.
     """
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
@@ -82,7 +83,9 @@ def memory_ports(
     from staffbooking_adapters.memory.store import MemoryStore
     from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 
-    check_adapters(adapters)
+    check_adapters(adapters if policy is None else {**adapters, "policy": policy})
+    if now is not None and now.tzinfo is None:
+        raise ValueError("now must be aware: give it a timezone, such as datetime.UTC")
     policy = policy or Policy()
     store = adapters.get("store") or MemoryStore(policy)
     clock: Clock = adapters.get("clock") or (
@@ -145,6 +148,7 @@ async def sql_ports(
         raise ValueError(f"the URL {error}") from None
     if isinstance(secret_keys, str) or not all(secret_keys) or not secret_keys:
         raise ValueError("secret_keys must be a list of one or more keys")
+    check_adapters({} if policy is None else {"policy": policy})
     policy = policy or Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
     settings = Settings(url, tuple(secret_keys), policy)
     if migrate:
