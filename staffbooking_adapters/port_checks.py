@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
 from staffbooking_core.ports import Ports, ReadView, Store, Transaction
@@ -15,15 +16,17 @@ _AWAITABLES = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 _OF_THE_STORE = ("admission", "hints")
 
 
-def check_adapters(adapters: Mapping[str, Any], excluded: Collection[str] = ()) -> None:
-    """Check adapters by the names of their ports.
+def check_adapters(
+    adapters: Mapping[str, Any], excluded: Collection[str] = (), now: datetime | None = None
+) -> None:
+    """Check adapters by the names of their ports, and the time at which a clock shall stand.
 
     Raises TypeError, which lists every fault: a name that is no port or `excluded`, a
     missing method, parameters that it does not take, a coroutine function in place of a plain one
-    or the reverse.
+    or the reverse. Raises ValueError for a naive `now`.
     """
-    if not adapters:
-        return
+    if now is not None and now.tzinfo is None:
+        raise ValueError("now must be aware: give it a timezone, such as datetime.UTC")
     ports = get_type_hints(Ports)
     if unknown := adapters.keys() - (ports.keys() - set(excluded)):
         raise TypeError(f"no ports that can be replaced: {', '.join(sorted(unknown))}")

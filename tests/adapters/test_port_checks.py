@@ -150,10 +150,13 @@ def test_a_name_that_is_no_text_is_refused() -> None:
         memory_ports(payments=wrong)
 
 
-def test_a_policy_is_a_policy() -> None:
-    """A dict is refused as policy."""
+async def test_a_policy_is_a_policy() -> None:
+    """A dict is refused as policy, an empty one too."""
     with pytest.raises(TypeError, match="policy: dict is no Policy"):
         memory_ports({})
+    with pytest.raises(TypeError, match="policy: dict is no Policy"):
+        async with sql_ports("sqlite+aiosqlite:///nowhere.db", secret_keys=["key"], policy={}):
+            pass
 
 
 def test_a_naive_time_is_refused() -> None:
