@@ -69,7 +69,6 @@ def memory_ports(
     it, the system's. Both add the clock offset of the sandbox. `adapters` replace ports by their
     names in `Ports`. With `payments` there is no sandbox, unless it is given too. Raises what
     `check_adapters` raises; `check_store` checks the families of a store.
-
     Not for a public service: ids are predictable, and passwords are stored in clear text.
     """
     from staffbooking_adapters.chat.local import LocalChat

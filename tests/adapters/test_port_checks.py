@@ -143,7 +143,7 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     """An attribute of a processor that must be a text is refused by its value."""
 
     class Nameless(FakeProcessor):
-        name = 5
+        name: Any = 5
 
     wrong = Nameless(MemoryFakeDocumentStore(), SystemClock(), base_url="", secret=b"")
     with pytest.raises(TypeError, match="its name must be a str, and is 5"):
@@ -152,10 +152,11 @@ def test_a_name_that_is_no_text_is_refused() -> None:
 
 async def test_a_policy_is_a_policy() -> None:
     """A dict is refused as policy, an empty one too."""
+    wrong: Any = {}
     with pytest.raises(TypeError, match="policy: dict is no Policy"):
-        memory_ports({})
+        memory_ports(wrong)
     with pytest.raises(TypeError, match="policy: dict is no Policy"):
-        async with sql_ports("sqlite+aiosqlite:///nowhere.db", secret_keys=["key"], policy={}):
+        async with sql_ports("sqlite+aiosqlite:///nowhere.db", secret_keys=["key"], policy=wrong):
             pass
 
 
@@ -169,13 +170,14 @@ async def test_the_families_of_a_store_are_checked() -> None:
     """A family without methods, and one with a plain method, are refused by their names."""
 
     class PlainSaved(SavedReader):
-        def has_saved(self, customer_id: int, companion_id: int) -> bool: ...
+        has_saved: Any = lambda self, customer_id, companion_id: False
 
     class Wrong(MemoryStore):
         @asynccontextmanager
         async def read_view(self) -> Any:
             async with super().read_view() as view:
-                yield evolve(view, payees=object(), saved=PlainSaved(view))
+                wrong: Any = {"payees": object(), "saved": PlainSaved(self._committed)}
+                yield evolve(view, **wrong)
 
     with pytest.raises(TypeError) as refused:
         await check_store(Wrong(Policy()))
