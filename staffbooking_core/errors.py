@@ -194,7 +194,8 @@ class ConstraintViolated(StaffbookingError):
 
 
 class Conflict(StaffbookingError):
-    """The row changed since it was read; the whole use-case must be retried."""
+    """The row changed since it was read; the whole use-case must be retried. `resource` is a noun,
+    such as "payee": the message is "payee was changed by somebody else"."""
 
     code = "conflict"
 

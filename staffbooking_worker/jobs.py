@@ -45,7 +45,7 @@ class Job:
 _MAX_NOTIFICATIONS_PER_RUN = 1_000
 
 
-async def _send_notifications(ports: Ports, should_stop: Callable[[], bool]) -> int:
+async def _send_notifications(ports: Ports, should_stop: Callable[[], bool] = lambda: False) -> int:
     return await notifications.send_notifications(ports, _MAX_NOTIFICATIONS_PER_RUN, should_stop)
 
 

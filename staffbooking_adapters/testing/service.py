@@ -95,7 +95,13 @@ class Service:
 
     async def pay(self, booking: Booking, outcome: str = "succeed") -> Booking:
         """Act on the hosted page as the customer (succeed, decline, expire, challenge), and do
-        what is due then."""
+        what is due then. Raises TypeError without the fake processor."""
+        if self.ports.sandbox is None:
+            name = type(self.ports.payments).__name__
+            raise TypeError(
+                f"service.pay acts on the pages of the fake processor, and payments is {name}: pay "
+                "the page of actions.open_checkout there, then call service.run_due()"
+            )
         _, url, _ = await actions.open_checkout(self.ports, self.customer, booking.id)
         await sandbox.simulate_checkout(self.ports, url.rpartition("/")[2], outcome)
         await self.run_due()

@@ -38,6 +38,7 @@ from staffbooking_core.ports.audit import (
     AuditWritePort,
 )
 from staffbooking_core.ports.bookings import (
+    BOOKING_CODE_TAKEN,
     BOOKING_OVERLAP,
     PARTY_DISABLED,
     BookableCompanion,
@@ -84,7 +85,7 @@ from staffbooking_core.ports.imports import (
 )
 from staffbooking_core.ports.inbox import InboxWritePort
 from staffbooking_core.ports.leases import Lease
-from staffbooking_core.ports.ledger import AuditedBooking, LedgerReadPort
+from staffbooking_core.ports.ledger import POSTING_KEY_TAKEN, AuditedBooking, LedgerReadPort
 from staffbooking_core.ports.machine import Clock, Hasher, Hint, Hints, IdGenerator, Notifier, Vault
 from staffbooking_core.ports.messages import (
     CustomerCompanionPair,
@@ -104,8 +105,12 @@ from staffbooking_core.ports.notifications import (
     NotificationsReadPort,
     NotificationsWritePort,
 )
-from staffbooking_core.ports.operations import OperationsReadPort, OperationsWritePort
-from staffbooking_core.ports.payees import PayeesReadPort, PayeesWritePort
+from staffbooking_core.ports.operations import (
+    OPERATION_NUMBER_TAKEN,
+    OperationsReadPort,
+    OperationsWritePort,
+)
+from staffbooking_core.ports.payees import PAYEE_REF_TAKEN, PayeesReadPort, PayeesWritePort
 from staffbooking_core.ports.personal_data import PersonalDataReadPort, PersonalDataWritePort
 from staffbooking_core.ports.portfolio import PortfolioReadPort, PortfolioWritePort
 from staffbooking_core.ports.presence import PresenceReadPort, PresenceWritePort, UserPresence
@@ -181,6 +186,7 @@ class Ports:
 __all__ = [
     "ALL_ENTRIES",
     "ALREADY_REVIEWED",
+    "BOOKING_CODE_TAKEN",
     "BOOKING_OVERLAP",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
@@ -190,7 +196,10 @@ __all__ = [
     "MAX_LOGIN_ADDRESSES",
     "MAX_SAVED_PEOPLE",
     "MAX_SENT_MAILS",
+    "OPERATION_NUMBER_TAKEN",
     "PARTY_DISABLED",
+    "PAYEE_REF_TAKEN",
+    "POSTING_KEY_TAKEN",
     "AccountsReadPort",
     "AccountsWritePort",
     "Admission",

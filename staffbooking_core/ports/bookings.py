@@ -19,6 +19,7 @@ from staffbooking_core.ports.idempotency import StoredResponse
 from staffbooking_core.representations.events import DomainEvent
 
 __all__ = [
+    "BOOKING_CODE_TAKEN",
     "BOOKING_OVERLAP",
     "PARTY_DISABLED",
     "BookableCompanion",
@@ -30,6 +31,8 @@ __all__ = [
     "RebookingCredit",
 ]
 
+BOOKING_CODE_TAKEN = "uq_bookings_code"
+"""Constraint: two bookings have the same public code."""
 BOOKING_OVERLAP = "ex_bookings_overlap"
 """Constraint: two bookings of a companion that hold their slot overlap."""
 PARTY_DISABLED = "ck_bookings_parties"
@@ -225,16 +228,18 @@ class BookingsWritePort(BookingsReadPort, Protocol):
     async def save_booking(self, booking_write: BookingWrite) -> None:
         """Save a step of an existing booking; its timer is replaced, and a claim on it ends.
 
-        Raises Conflict unless the stored revision is one below, and
-        ConstraintViolated(BOOKING_OVERLAP) where the slot is taken.
+        Raises Conflict("booking") unless the stored revision is one below, and
+        ConstraintViolated: BOOKING_OVERLAP where the slot is taken, OPERATION_NUMBER_TAKEN or
+        POSTING_KEY_TAKEN where an order or a posting is there already, IDEMPOTENCY_KEY_TAKEN where
+        the response is.
         """
         ...
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         """Save the first step of a new booking.
 
-        Raises ConstraintViolated(PARTY_DISABLED), also where a concurrent transaction that
-        disables a party commits first.
+        Raises ConstraintViolated as `save_booking` does; with BOOKING_CODE_TAKEN; and with
+        PARTY_DISABLED, also where a concurrent transaction that disables a party commits first.
         """
         ...
 

@@ -15,7 +15,10 @@ from staffbooking_core.domain.payments.ledger import Account, Posting
 from staffbooking_core.domain.payments.processor import Operation
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 
-__all__ = ["AuditedBooking", "LedgerReadPort"]
+__all__ = ["POSTING_KEY_TAKEN", "AuditedBooking", "LedgerReadPort"]
+
+POSTING_KEY_TAKEN = "uq_ledger_postings_key"
+"""Constraint: two postings have the same key (`BookingWrite.postings`)."""
 
 
 @frozen

@@ -10,7 +10,10 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.processor import Operation, OperationKind
 from staffbooking_core.ports.leases import Lease
 
-__all__ = ["OperationsReadPort", "OperationsWritePort"]
+__all__ = ["OPERATION_NUMBER_TAKEN", "OperationsReadPort", "OperationsWritePort"]
+
+OPERATION_NUMBER_TAKEN = "uq_operations_order"
+"""Constraint: two operations of a booking have the same number (`BookingWrite.orders`)."""
 
 
 class OperationsReadPort(Protocol):
@@ -59,7 +62,7 @@ class OperationsWritePort(OperationsReadPort, Protocol):
     async def lock_operation(self, operation_id: int, lease: Lease) -> Operation:
         """A claimed operation, locked until the transaction ends.
 
-        Raises Conflict where the lease was lost.
+        Raises Conflict("operation") where the lease was lost.
         """
         ...
 
@@ -67,7 +70,7 @@ class OperationsWritePort(OperationsReadPort, Protocol):
         """Save the progress and the command of an operation. With a lease it stays claimed;
         without, it is released.
 
-        Raises Conflict where the given lease was lost.
+        Raises Conflict("operation") where the given lease was lost.
         """
         ...
 

@@ -9,7 +9,10 @@ from typing import Protocol
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.ports.leases import Lease
 
-__all__ = ["PayeesReadPort", "PayeesWritePort"]
+__all__ = ["PAYEE_REF_TAKEN", "PayeesReadPort", "PayeesWritePort"]
+
+PAYEE_REF_TAKEN = "uq_payees_ref"
+"""Constraint: two companions have the same reference at one provider."""
 
 
 class PayeesReadPort(Protocol):
@@ -42,13 +45,14 @@ class PayeesWritePort(PayeesReadPort, Protocol):
     async def lock_payee(self, provider: str, companion_id: int, lease: Lease) -> Payee:
         """A claimed payee, locked until the transaction ends.
 
-        Raises Conflict where the lease was lost.
+        Raises Conflict("payee") where the lease was lost.
         """
         ...
 
     async def save_payee(self, payee: Payee, lease: Lease | None = None) -> None:
         """Insert or replace a payee. With a lease it stays claimed; without, it is released.
 
-        Raises Conflict where the given lease was lost.
+        Raises Conflict("payee") where the given lease was lost, or nothing is there to be saved
+        under one, and ConstraintViolated(PAYEE_REF_TAKEN).
         """
         ...

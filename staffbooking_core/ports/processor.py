@@ -91,8 +91,14 @@ class PaymentProcessor(Protocol):
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
-        """Transfer money of a payment to a payee. Refused as MISSING, as EXCEEDS_REMAINING where
-        all payouts of the payment would exceed it, as PAYEE_NOT_READY."""
+        """Transfer money of a payment to a payee.
+
+        Refused as MISSING where there is no such payment, which ends the payout; as
+        PAYEE_NOT_READY, which is tried again, where `payee_ref` is empty (there is no account yet),
+        unknown or of an account that is not ready; as EXCEEDS_REMAINING where all payouts of the
+        payment, less what was reversed of them, would exceed its amount. Refunds do not count: the
+        service leaves room for them.
+        """
         ...
 
     async def reverse_payout(
@@ -119,7 +125,7 @@ class PaymentProcessor(Protocol):
 
     async def snapshot(self, refs: IntentRefs, timeout_seconds: float) -> Snapshot:
         """All that the processor knows of an intent: checkouts, payments, refunds, payouts,
-        chargebacks, fees."""
+        reversals, chargebacks, fees. Empty for an unknown intent."""
         ...
 
     async def find_intent(self, payment_ref: str, timeout_seconds: float) -> int | None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_adapters.testing.plugin import clock, ports, service
-from staffbooking_adapters.testing.service import Service
+from staffbooking_adapters import memory_ports
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.testing.plugin import NOW, clock, ports, service
+from staffbooking_adapters.testing.service import Service, make_service
 from staffbooking_core import BookingStatus, PayoutStatus
 
 __all__ = ["clock", "ports", "service"]
@@ -54,3 +58,13 @@ async def test_a_declined_card_leaves_the_booking_unpaid(service: Service) -> No
 def test_a_test_without_a_loop_gets_a_service(service: Service) -> None:
     """The fixture needs no running loop."""
     assert service.customer != service.companion
+
+
+async def test_pages_of_other_processors_are_not_paid_here() -> None:
+    """Without the fake processor `pay` says whose page is to be paid, and what follows."""
+    book = MemoryFakeDocumentStore()
+    other = FakeProcessor(book, VirtualClock(NOW), base_url="http://till.test", secret=b"till")
+    service = await make_service(memory_ports(now=NOW, payments=other))
+    booking = await service.accept(await service.request())
+    with pytest.raises(TypeError, match="payments is FakeProcessor: pay the page of"):
+        await service.pay(booking)

@@ -112,14 +112,15 @@ def _render_page(title: str, purpose: str, modules: list[Module]) -> Iterator[st
         if description := _first_paragraph(module.text):
             yield f"{description}\n"
         for node in module.nodes:
-            yield from _render_name(module.text, node)
+            is_port = module.name.partition(".")[0] == "ports"
+            yield from _render_name(module.text, node, is_port=is_port)
 
 
-def _render_name(text: str, node: ast.stmt) -> Iterator[str]:
+def _render_name(text: str, node: ast.stmt, *, is_port: bool) -> Iterator[str]:
     yield f"### `{_names_of(node)[0]}`\n"
     match node:
         case ast.ClassDef():
-            yield f"```python\n{_class_outline(text, node)}\n```\n"
+            yield f"```python\n{_class_outline(text, node, is_told=is_port)}\n```\n"
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             yield f"```python\n{_signature(text, node)}\n```\n"
         case _:
@@ -130,8 +131,9 @@ def _render_name(text: str, node: ast.stmt) -> Iterator[str]:
         yield f"{told}\n"
 
 
-def _class_outline(text: str, node: ast.ClassDef) -> str:
-    """The class with its bases, fields, values and the signatures of its public methods."""
+def _class_outline(text: str, node: ast.ClassDef, *, is_told: bool) -> str:
+    """The class with its bases, fields, values and the signatures of its public methods; with their
+    docstrings where the reader has to keep what they say."""
     bases = ", ".join(ast.unparse(base) for base in node.bases)
     lines = [f"class {node.name}({bases}):" if bases else f"class {node.name}:"]
     for each in node.body:
@@ -145,6 +147,8 @@ def _class_outline(text: str, node: ast.ClassDef) -> str:
             ):
                 decorators = "".join(f"    @{ast.unparse(d)}\n" for d in each.decorator_list)
                 lines.append(decorators + indent(_signature(text, each), "    "))
+                if is_told and ast.get_docstring(each):
+                    lines[-1] += ":\n" + indent(_source(text, each.body[0]), "        ")
     return "\n".join(lines if len(lines) > 1 else [*lines, "    ..."])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -130,10 +131,12 @@ class StripeStubWorld:
 
 
 def make_bench_on_book(
-    book: FakeDocumentStore, clock: VirtualClock | None = None
+    book: FakeDocumentStore, clock: VirtualClock | None = None, *, manual_payees: bool = False
 ) -> ProcessorBench:
     clock = clock or VirtualClock(NOW)
-    processor = FakeProcessor(book, clock, base_url="http://test", secret=SIGNING_SECRET)
+    processor = FakeProcessor(
+        book, clock, base_url="http://test", secret=SIGNING_SECRET, manual_payees=manual_payees
+    )
     return ProcessorBench(processor, FakeProcessorWorld(processor), clock)
 
 
@@ -171,38 +174,48 @@ async def open_stripe_bench() -> AsyncIterator[ProcessorBench]:
 
 
 @asynccontextmanager
-async def open_memory_bench(_: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
-    yield make_bench_on_book(MemoryFakeDocumentStore())
+async def open_memory_bench(
+    _: pytest.FixtureRequest, *, manual_payees: bool = False
+) -> AsyncIterator[ProcessorBench]:
+    yield make_bench_on_book(MemoryFakeDocumentStore(), manual_payees=manual_payees)
 
 
 @asynccontextmanager
-async def open_sqlite_bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
+async def open_sqlite_bench(
+    request: pytest.FixtureRequest, *, manual_payees: bool = False
+) -> AsyncIterator[ProcessorBench]:
     url = f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'book.db'}"
     database = await open_database(url, metadata)
     try:
         await create_fake_book_table(database)
-        yield make_bench_on_book(SqlFakeDocumentStore(database))
+        yield make_bench_on_book(SqlFakeDocumentStore(database), manual_payees=manual_payees)
     finally:
         await database.close()
 
 
 @asynccontextmanager
-async def open_postgresql_bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]:
+async def open_postgresql_bench(
+    request: pytest.FixtureRequest, *, manual_payees: bool = False
+) -> AsyncIterator[ProcessorBench]:
     migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
     migrated.execute("DELETE FROM fakepay_documents")
     database = await open_database(migrated.url, metadata, pool_size=16)
     try:
-        yield make_bench_on_book(SqlFakeDocumentStore(database))
+        yield make_bench_on_book(SqlFakeDocumentStore(database), manual_payees=manual_payees)
     finally:
         await database.close()
 
 
-FAKES: dict[str, BenchOpener] = {
+FAKES: dict[str, Any] = {
     "FakeInMemory": open_memory_bench,
     "FakeOnSqlite": open_sqlite_bench,
     "FakeOnPostgresql": open_postgresql_bench,
 }
-PROCESSORS: dict[str, BenchOpener] = {**FAKES, "Stripe": lambda _: open_stripe_bench()}
+PROCESSORS: dict[str, BenchOpener] = {
+    # As real processors, these pay nobody without an account.
+    **{name: partial(opener, manual_payees=True) for name, opener in FAKES.items()},
+    "Stripe": lambda _: open_stripe_bench(),
+}
 
 
 def stub_of(bench: ProcessorBench) -> StripeStub:

@@ -229,11 +229,8 @@ class Actors:
 
     async def revoke_session(self, first: int, _: int) -> None:
         """A customer signs out; the first and the chat's customer stay."""
-        client = self.customers[-1]
-        if client.credentials_end is None:
-            answer = await client.call("POST", "/auth/logout")
-            if answer is not None and answer.status < 300:
-                client.credentials_end = self.cluster.world.loop.time()
+        if not self.customers[-1].is_leaving:
+            await self.customers[-1].sign_out()
 
     async def revoke_key(self, first: int, second: int) -> None:
         if second % 3 or self.enterprise.credentials_end is not None:
@@ -247,11 +244,8 @@ class Actors:
             self.enterprise.credentials_end = self.cluster.world.loop.time()
 
     async def close_tab(self, _: int, __: int) -> None:
-        client = self.tab.client
-        if client.credentials_end is None:
-            answer = await client.call("POST", "/auth/logout")
-            if answer is not None and answer.status < 300:
-                client.credentials_end = self.cluster.world.loop.time()
+        if not self.tab.client.is_leaving:
+            await self.tab.client.sign_out()
 
     async def make_keys(self, _: int, __: int) -> None:
         """The subscriber makes as many keys as an account may have, in one moment (I9)."""
@@ -292,8 +286,7 @@ class Actors:
         if second % 2 or client in [chat.client for chat in self.chats]:
             with suppress(*REFUSALS):
                 await administration.enable_user(self.cluster.shared, client.email)
-            if client.credentials_end is None:
-                await client.sign_in()
+            await client.sign_in()
 
     async def pay_less(self, first: int, _: int) -> None:
         """The processor takes less than was ordered, by a defect of its own."""

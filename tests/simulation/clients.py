@@ -33,16 +33,27 @@ class Client:
     token: str = ""
     """The token of the session; empty without one."""
     api_key: str = ""
+    is_leaving: bool = False
     credentials_end: float | None = None
     """The loop's time at which the end of the credentials was acknowledged."""
     _numbers: count[int] = field(factory=lambda: count(1))
 
     async def sign_in(self) -> None:
-        """Begin a new session; the earlier one ends by itself."""
+        """Begin a new session, unless the client is signing out; the earlier one ends by itself."""
+        if self.is_leaving:
+            return
         world = self.cluster.world
-        self.token = f"{self.name} {next(self._numbers)}".replace(" ", "-")
+        token = f"{self.name} {next(self._numbers)}".replace(" ", "-")
         store = self.cluster.shared.store
-        await add_session(store, self.user_id, token=self.token, seen_at=world.now())
+        await add_session(store, self.user_id, token=token, seen_at=world.now())
+        if not self.is_leaving:
+            self.token = token
+
+    async def sign_out(self) -> None:
+        self.is_leaving = True
+        answer = await self.call("POST", "/auth/logout")
+        if answer is not None and answer.status < 300:
+            self.credentials_end = self.cluster.world.loop.time()
 
     def next_key(self) -> str:
         return f"{self.name}-{next(self._numbers)}"

@@ -174,11 +174,15 @@ def _receiver_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Iter
 
 
 def _order_faults(sender: MemorySender, endpoint: WebhookEndpoint) -> Iterator[str]:
-    """Of each booking, no event is sent before the attempts of an earlier one are over."""
+    """Of each booking, no event is sent before the attempts of an earlier one are over. The same
+    attempt may arrive again: its worker was held up until another took over."""
     latest: dict[str, int] = {}
+    known: set[tuple[str, str]] = set()
     for sent in sender.sent:
-        if sent.url != endpoint.url:
+        attempt = (sent.headers["X-Webhook-Id"], sent.headers["X-Webhook-Attempt"])
+        if sent.url != endpoint.url or attempt in known:
             continue
+        known.add(attempt)
         envelope = json.loads(sent.body)
         data = envelope["data"]
         code = data.get("booking_code") or data["booking"]["booking_code"]

@@ -33,6 +33,7 @@ from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, Book
 from staffbooking_core.domain.companions.availability import DAY, Interval
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
+    BOOKING_CODE_TAKEN,
     PARTY_DISABLED,
     BookableCompanion,
     BookingQuery,
@@ -42,7 +43,6 @@ from staffbooking_core.ports import (
 )
 
 BOOKING_ID_TAKEN = "pk_bookings"
-BOOKING_CODE_TAKEN = "uq_bookings_code"
 
 
 @frozen

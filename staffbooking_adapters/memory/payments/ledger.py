@@ -16,9 +16,7 @@ from staffbooking_core.domain.payments.ledger import Account, Posting, account_b
 from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import AuditedBooking
-
-POSTING_KEY_TAKEN = "uq_ledger_postings_key"
+from staffbooking_core.ports import POSTING_KEY_TAKEN, AuditedBooking
 
 
 def add_posting(state: MemoryState, posting: Posting) -> None:

@@ -23,10 +23,8 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import Lease
+from staffbooking_core.ports import OPERATION_NUMBER_TAKEN, Lease
 from staffbooking_core.request_context import CURRENT_REQUEST_ID
-
-OPERATION_NUMBER_TAKEN = "uq_operations_order"
 
 
 def add_operation(

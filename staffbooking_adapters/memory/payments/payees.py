@@ -15,9 +15,7 @@ from staffbooking_adapters.memory.state import (
 )
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import Lease
-
-PAYEE_REF_TAKEN = "uq_payees_ref"
+from staffbooking_core.ports import PAYEE_REF_TAKEN, Lease
 
 
 @frozen

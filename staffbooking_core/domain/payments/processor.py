@@ -66,6 +66,8 @@ class ProcessorError(StaffbookingError):
 
 
 class RefusalCode(StrEnum):
+    """Why a processor refused. The first two are tried again; the others end the operation."""
+
     PAYEE_NOT_READY = "payee_not_ready"
     INSUFFICIENT_FUNDS = "insufficient_funds"
     NOTHING_LEFT = "nothing_left"
@@ -83,11 +85,11 @@ processor replays a stored refusal under the old one."""
 
 
 class ProcessorRefused(ProcessorError):
-    """The processor refused: nothing was executed. `reason` says why."""
+    """The processor refused: nothing was executed. Raises ValueError for an unknown `reason`."""
 
-    def __init__(self, reason: RefusalCode, message: str = "") -> None:
-        self.reason = reason
-        super().__init__(message or reason.value)
+    def __init__(self, reason: RefusalCode | str, message: str = "") -> None:
+        self.reason = RefusalCode(reason)
+        super().__init__(message or self.reason.value)
 
     @property
     def is_retryable(self) -> bool:
@@ -165,7 +167,7 @@ class PayOut:
     currency: str
     payee_ref: str = ""
     """The processor's reference of the payee, set when the key is first used and then frozen. Empty
-    while there is none; a processor that needs one refuses with `payee_not_ready`."""
+    while there is no account; a processor that needs one refuses with PAYEE_NOT_READY."""
 
 
 @frozen

@@ -202,3 +202,10 @@ def test_a_result_is_found_by_kind_and_operation(order, ref):
     """A result is found in the snapshot by kind and operation id."""
     assert find_result_ref(make_operation(order), EVERYTHING) == ref
     assert find_result_ref(make_operation(order, id=2), EVERYTHING) is None
+
+
+def test_a_refusal_may_be_given_by_its_value():
+    """A refusal by a code's value has the code; an unknown one is refused by its name."""
+    assert ProcessorRefused("missing").reason is RefusalCode.MISSING
+    with pytest.raises(ValueError, match="'absent'"):
+        ProcessorRefused("absent")

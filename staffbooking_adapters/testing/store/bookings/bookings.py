@@ -35,7 +35,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
 from staffbooking_core.domain.payments.processor import ChargebackStatus, SettlementStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery
+from staffbooking_core.ports import BOOKING_CODE_TAKEN, BOOKING_OVERLAP, BookingQuery
 
 FINE = NOW + timedelta(microseconds=123_456)
 START = NOW + 2 * DAY
@@ -156,7 +156,7 @@ class BookingsContract(StoreContract):
         booking = await add_booking(store)
         with pytest.raises(ConstraintViolated) as caught:
             await add_booking(store, code=booking.code)
-        assert caught.value.constraint == "uq_bookings_code"
+        assert caught.value.constraint == BOOKING_CODE_TAKEN
         assert await listed(store) == [booking.id]
 
     async def test_an_id_is_used_once(self, store):

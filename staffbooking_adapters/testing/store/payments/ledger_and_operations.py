@@ -40,7 +40,7 @@ from staffbooking_core.domain.payments.processor import (
     SettlementStatus,
 )
 from staffbooking_core.errors import ConstraintViolated
-from staffbooking_core.ports import AuditedBooking
+from staffbooking_core.ports import OPERATION_NUMBER_TAKEN, POSTING_KEY_TAKEN, AuditedBooking
 
 FINE = NOW + timedelta(microseconds=123_456)
 ORDERS = (
@@ -113,7 +113,7 @@ class LedgerAndOperationsContract(StoreContract):
         booking = await add_booking(store, change={"orders": ORDERS[:1]})
         with pytest.raises(ConstraintViolated) as caught:
             await save_booking(store, next_revision(booking), orders=(make_refund_order(1),))
-        assert caught.value.constraint == "uq_operations_order"
+        assert caught.value.constraint == OPERATION_NUMBER_TAKEN
         assert await read_store(store, lambda view: view.bookings.booking(booking.id)) == booking
         assert len(await operations_of(store, booking)) == 1
 
@@ -172,7 +172,7 @@ class LedgerAndOperationsContract(StoreContract):
             await save_booking(
                 store, next_revision(other), postings=(make_posting(other.id), again)
             )
-        assert caught.value.constraint == "uq_ledger_postings_key"
+        assert caught.value.constraint == POSTING_KEY_TAKEN
         assert await postings_of(store, other) == []
         assert await read_store(store, lambda view: view.bookings.booking(other.id)) == other
 

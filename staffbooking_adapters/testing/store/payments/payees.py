@@ -22,7 +22,7 @@ from staffbooking_adapters.testing.builders import (
 )
 from staffbooking_adapters.testing.store.base import StoreContract, count_due_work, read_store
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import Lease
+from staffbooking_core.ports import PAYEE_REF_TAKEN, Lease
 
 LEASE = POLICY.lease_duration
 FINE = NOW + timedelta(microseconds=123_456)
@@ -111,7 +111,7 @@ class PayeesContract(StoreContract):
         payee = await add_payee(store, ref="acct_1")
         with pytest.raises(ConstraintViolated) as caught:
             await add_payee(store, ref="acct_1")
-        assert caught.value.constraint == "uq_payees_ref"
+        assert caught.value.constraint == PAYEE_REF_TAKEN
         assert await find(store, payee) == payee
         await add_payee(store, ref="acct_1", provider="stripe")
 

@@ -34,7 +34,12 @@ from staffbooking_adapters.testing.builders import (
 from staffbooking_adapters.testing.store.base import StoreContract, count_due_work, read_store
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
-from staffbooking_core.ports import BOOKING_OVERLAP, PARTY_DISABLED
+from staffbooking_core.ports import (
+    BOOKING_OVERLAP,
+    IDEMPOTENCY_KEY_TAKEN,
+    PARTY_DISABLED,
+    POSTING_KEY_TAKEN,
+)
 
 
 class _Stop(Exception):
@@ -192,7 +197,7 @@ class TransactionsContract(StoreContract):
         assert added["answer"] is not None
 
     @pytest.mark.parametrize(
-        "constraint", ["uq_ledger_postings_key", "uq_answers_key", BOOKING_OVERLAP]
+        "constraint", [POSTING_KEY_TAKEN, IDEMPOTENCY_KEY_TAKEN, BOOKING_OVERLAP]
     )
     async def test_a_refused_booking_leaves_nothing(self, store, constraint):
         """When one part of an added booking violates a constraint, no part is stored."""
@@ -220,10 +225,10 @@ class TransactionsContract(StoreContract):
                     orders=(make_refund_order(),),
                     alerts=("look",),
                     postings=(evolve(posting, booking_id=booking.id),)
-                    if constraint == "uq_ledger_postings_key"
+                    if constraint == POSTING_KEY_TAKEN
                     else (),
                     response=answer
-                    if constraint == "uq_answers_key"
+                    if constraint == IDEMPOTENCY_KEY_TAKEN
                     else make_stored_response(key="call"),
                 )
             )
