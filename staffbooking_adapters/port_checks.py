@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
-from staffbooking_core.ports import Ports
+from staffbooking_core.ports import Ports, ReadView, Store, Transaction
 
 _AWAITABLES = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 """A plain function whose return type contains one of these words may be a coroutine's caller."""
@@ -14,15 +16,17 @@ _AWAITABLES = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 _OF_THE_STORE = ("admission", "hints")
 
 
-def check_adapters(adapters: Mapping[str, Any], excluded: Collection[str] = ()) -> None:
-    """Check adapters by the names of their ports.
+def check_adapters(
+    adapters: Mapping[str, Any], excluded: Collection[str] = (), now: datetime | None = None
+) -> None:
+    """Check adapters by the names of their ports, and the time at which a clock shall stand.
 
     Raises TypeError, which lists every fault: a name that is no port or `excluded`, a
     missing method, parameters that it does not take, a coroutine function in place of a plain one
-    or the reverse.
+    or the reverse. Raises ValueError for a naive `now`.
     """
-    if not adapters:
-        return
+    if now is not None and now.tzinfo is None:
+        raise ValueError("now must be aware: give it a timezone, such as datetime.UTC")
     ports = get_type_hints(Ports)
     if unknown := adapters.keys() - (ports.keys() - set(excluded)):
         raise TypeError(f"no ports that can be replaced: {', '.join(sorted(unknown))}")
@@ -32,10 +36,44 @@ def check_adapters(adapters: Mapping[str, Any], excluded: Collection[str] = ()) 
         for fault in _faults(adapter, ports[name])
     ]
     store = adapters.get("store")
-    if store and not all(name in adapters or hasattr(store, name) for name in _OF_THE_STORE):
-        faults.append(f"store: {_name_of(store)} lacks attributes: give admission and hints too")
+    absent = [name for name in _OF_THE_STORE if name not in adapters and not hasattr(store, name)]
+    if store and absent:
+        names = " and ".join(absent)
+        faults.append(f"store: {_name_of(store)} has no {names}: give {names} too")
     if faults:
         raise TypeError("; ".join(faults))
+
+
+async def check_store(store: Store) -> None:
+    """Check a store and each family of it, in a view and in a transaction that is rolled back.
+
+    Raises TypeError, which lists every fault as `check_adapters` does.
+    """
+    faults = [f"store: {fault}" for fault in _faults(store, Store)]
+    if not faults:
+        async with store.read_view() as view:
+            faults += _faults_of_families(view, ReadView)
+
+        async def work(transaction: Transaction) -> None:
+            faults.extend(_faults_of_families(transaction, Transaction))
+            raise _RolledBack
+
+        with suppress(_RolledBack):
+            await store.run_transaction(work)
+    if faults:
+        raise TypeError("; ".join(faults))
+
+
+class _RolledBack(Exception):
+    """Ends the transaction of a check."""
+
+
+def _faults_of_families(families: object, bundle: type) -> list[str]:
+    return [
+        f"{bundle.__name__}.{name}: {fault}"
+        for name, port in get_type_hints(bundle).items()
+        for fault in _faults(getattr(families, name, None), port)
+    ]
 
 
 def _faults(adapter: object, port: Any) -> Iterator[str]:
@@ -50,13 +88,16 @@ def _faults(adapter: object, port: Any) -> Iterator[str]:
     if isinstance(adapter, type):
         yield f"{adapter.__name__} is a class; an object of it is needed"
         return
+    promised, members = f"staffbooking_core.ports.{port.__name__}", _members(port)
+    if not any(hasattr(adapter, name) for name in members):
+        yield f"{_name_of(adapter)} is no {promised}: it has none of its methods"
+        return
     faults = [
         fault
-        for name, member in _members(port).items()
+        for name, member in members.items()
         if (fault := _fault_of_member(adapter, name, member)) is not None
     ]
     if faults:
-        promised = f"staffbooking_core.ports.{port.__name__}"
         yield f"{_name_of(adapter)} is no {promised}: {', '.join(faults)}"
 
 
@@ -79,13 +120,20 @@ def _fault_of_member(adapter: object, name: str, promised: Any) -> str | None:
     if not hasattr(adapter, name):
         return f"it has no {'method' if callable(promised) else 'attribute'} {name}"
     if not callable(promised):
-        return None
+        return _fault_of_value(getattr(adapter, name), name, promised)
     method = getattr(adapter, name)
     if not callable(method):
         return f"its {name} is no method"
     if not inspect.isroutine(method):
         return None  # A callable object, such as a mock: what it takes is not known.
     return _fault_of_kind(method, name, promised) or _fault_of_parameters(method, name, promised)
+
+
+def _fault_of_value(value: object, name: str, promised: Any) -> str | None:
+    returns = getattr(getattr(promised, "fget", None), "__annotations__", {}).get("return")
+    if returns != "str" or isinstance(value, str) or callable(value):  # A mock is callable.
+        return None
+    return f"its {name} must be a str, and is {value!r}"
 
 
 def _fault_of_kind(
@@ -111,8 +159,17 @@ def _fault_of_parameters(
     _, *parameters = inspect.signature(promised).parameters.values()
     positional = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
     named = {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+    promise = f"its {name} must take ({', '.join([*positional, *named])})"
     try:
-        inspect.signature(method).bind(*positional, **named)
+        given = inspect.signature(method)
+        given.bind(*positional, **named)
     except (TypeError, ValueError):
-        return f"its {name} must take ({', '.join([*positional, *named])})"
-    return None
+        return promise
+    taken = [each for each in given.parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    renamed = [
+        each.name
+        for each, wanted in zip(taken, positional, strict=False)
+        # An unused one may be underlined.
+        if each.name != wanted and not each.name.startswith("_")
+    ]
+    return f"{promise}, by these names, not {', '.join(renamed)}" if renamed else None

@@ -67,10 +67,9 @@ def memory_ports(
 
     With `now` (aware) the clock is a `VirtualClock`, which stands still until it is moved; without
     it, the system's. Both add the clock offset of the sandbox. `adapters` replace ports by their
-    names in `Ports`. With `payments` there is no sandbox, unless it is given too.
-
-    Not for a public service: ids are predictable, and passwords are stored in clear text. Raises
-    TypeError for a name that is no port, and for an adapter that lacks what its port promises.
+    names in `Ports`. With `payments` there is no sandbox, unless it is given too. Raises what
+    `check_adapters` raises; `check_store` checks the families of a store.
+    Not for a public service: ids are predictable, and passwords are stored in clear text.
     """
     from staffbooking_adapters.chat.local import LocalChat
     from staffbooking_adapters.fake.processor import FakeProcessor
@@ -82,8 +81,8 @@ def memory_ports(
     from staffbooking_adapters.memory.store import MemoryStore
     from staffbooking_adapters.memory.webhooks.receivers import MemorySender
 
-    check_adapters(adapters)
-    policy = policy or Policy()
+    policy = Policy() if policy is None else policy
+    check_adapters({"policy": policy, **adapters}, now=now)
     store = adapters.get("store") or MemoryStore(policy)
     clock: Clock = adapters.get("clock") or (
         doubles.VirtualClock(now, store=store) if now else SandboxClock(store, SystemClock())
@@ -145,7 +144,8 @@ async def sql_ports(
         raise ValueError(f"the URL {error}") from None
     if isinstance(secret_keys, str) or not all(secret_keys) or not secret_keys:
         raise ValueError("secret_keys must be a list of one or more keys")
-    policy = policy or Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
+    if policy is None:
+        policy = Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
     settings = Settings(url, tuple(secret_keys), policy)
     if migrate:
         await upgrade_schema(settings)
@@ -230,7 +230,7 @@ async def open_ports(
 
 
 def _check_replacements(policy: Policy, adapters: Mapping[str, Any]) -> None:
-    check_adapters(adapters, excluded=("store", "admission", "hints"))
+    check_adapters({"policy": policy, **adapters}, excluded=("store", "admission", "hints"))
     if policy.sandbox and "payments" in adapters and "sandbox" not in adapters:
         raise SettingsError("SANDBOX", "requires fake payments: others are given")
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-from attrs import fields
+from attrs import evolve, fields
 
 from staffbooking_adapters import memory_ports, open_ports, sql_ports
+from staffbooking_adapters.fake.processor import FakeProcessor
+from staffbooking_adapters.memory.companions.saved import SavedReader
 from staffbooking_adapters.memory.doubles import RecordingNotifier
-from staffbooking_adapters.port_checks import check_adapters
+from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
+from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_adapters.port_checks import check_adapters, check_store
 from staffbooking_adapters.settings import Settings
+from staffbooking_adapters.system import SystemClock
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Email, Ports
 
@@ -33,6 +40,10 @@ class NoParameter(NoMails):
 
 class NoMethod(NoMails):
     send_email = "ada@example.com"
+
+
+class Renamed(NoMails):
+    async def send_email(self, mail: Email) -> None: ...
 
 
 class Delegating(NoMails):
@@ -56,7 +67,9 @@ WRONG = {
     "a missing parameter": (NoParameter(), "its send_email must take (email)"),
     "a value": (NoMethod(), "its send_email is no method"),
     "a class": (RecordingNotifier, "RecordingNotifier is a class; an object of it is needed"),
-    "nothing": (None, f"None is no {PORT}: it has no method alert_operators"),
+    "nothing": (None, f"None is no {PORT}: it has none of its methods"),
+    "a text": ("mail", f"str is no {PORT}: it has none of its methods"),
+    "a renamed parameter": (Renamed(), "must take (email), by these names, not mail"),
 }
 
 
@@ -100,8 +113,10 @@ def test_a_store_needs_its_companions() -> None:
                 raise AttributeError(name)
             return getattr(ports.store, name)
 
-    with pytest.raises(TypeError, match="give admission and hints"):
+    with pytest.raises(TypeError, match="BareStore has no admission and hints: give admission and"):
         memory_ports(store=BareStore())
+    with pytest.raises(TypeError, match="BareStore has no hints: give hints too"):
+        memory_ports(store=BareStore(), admission=ports.admission)
     given = memory_ports(store=BareStore(), admission=ports.admission, hints=ports.hints)
     assert given.hints is ports.hints
 
@@ -122,3 +137,54 @@ def test_an_unknown_name_is_refused() -> None:
     """A name that is no port is refused."""
     with pytest.raises(TypeError, match="no ports that can be replaced: notifer"):
         memory_ports(notifer=RecordingNotifier())
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    """An attribute of a processor that must be a text is refused by its value."""
+
+    class Nameless(FakeProcessor):
+        name: Any = 5
+
+    wrong = Nameless(MemoryFakeDocumentStore(), SystemClock(), base_url="", secret=b"")
+    with pytest.raises(TypeError, match="its name must be a str, and is 5"):
+        memory_ports(payments=wrong)
+
+
+async def test_a_policy_is_a_policy() -> None:
+    """A dict is refused as policy, an empty one too."""
+    wrong: Any = {}
+    with pytest.raises(TypeError, match="policy: dict is no Policy"):
+        memory_ports(wrong)
+    with pytest.raises(TypeError, match="policy: dict is no Policy"):
+        async with sql_ports("sqlite+aiosqlite:///nowhere.db", secret_keys=["key"], policy=wrong):
+            pass
+
+
+def test_a_naive_time_is_refused() -> None:
+    """A time without a timezone is refused by the name of its parameter."""
+    with pytest.raises(ValueError, match="now must be aware"):
+        memory_ports(now=datetime(2027, 3, 1))
+
+
+async def test_the_families_of_a_store_are_checked() -> None:
+    """A family without methods, and one with a plain method, are refused by their names."""
+
+    class PlainSaved(SavedReader):
+        has_saved: Any = lambda self, customer_id, companion_id: False
+
+    class Wrong(MemoryStore):
+        @asynccontextmanager
+        async def read_view(self) -> Any:
+            async with super().read_view() as view:
+                wrong: Any = {"payees": object(), "saved": PlainSaved(self._committed)}
+                yield evolve(view, **wrong)
+
+    with pytest.raises(TypeError) as refused:
+        await check_store(Wrong(Policy()))
+    assert str(refused.value).split("; ") == [
+        "ReadView.payees: object is no staffbooking_core.ports.PayeesReadPort: "
+        "it has none of its methods",
+        "ReadView.saved: PlainSaved is no staffbooking_core.ports.SavedReadPort: "
+        "its has_saved must be a coroutine function (async def)",
+    ]
+    await check_store(MemoryStore(Policy()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,20 +12,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from attrs import fields
+
+from staffbooking_core.ports import ReadView, Transaction
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-NOTIFIER, MAIL_SERVICE, PROCESSOR, BENCH, FAMILY, OPENER, FILES, PROGRAM, STRATEGY = BLOCKS
-OWN_SUITES = ("Saved", "Transactions", "OpenTransactions")
+NOTIFIER, MAIL_SERVICE, PROCESSOR, BENCH, FAMILY, OPENER, FILES, PROGRAM, OWN, STRATEGY = BLOCKS
+OWN_SUITES = ("Saved", "Transactions", "OpenTransactions", "Families")
 """The suites of the store that concern what is its own; the rest of it is the memory store."""
 
 MODULES = {
     "notifier": [NOTIFIER, MAIL_SERVICE],
-    "processor": ["from tests.docs.till import open_till\n", PROCESSOR, BENCH],
+    "processor": [PROCESSOR, BENCH],
     "store": [FAMILY, OPENER],
     "files": [FILES],
     "program": [PROGRAM],
+    "own": [PROCESSOR, OWN],
     "strategy": [STRATEGY],
 }
 
@@ -35,6 +40,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Counter[s
     folder = tmp_path_factory.mktemp("adapters")
     for name, blocks in MODULES.items():
         (folder / f"test_{name}.py").write_text("\n".join(blocks), encoding="utf-8")
+    shutil.copy(ROOT / "docs" / "till.py", folder)
     conftest = 'pytest_plugins = ["staffbooking_adapters.testing.plugin"]'
     (folder / "conftest.py").write_text(conftest)
     chosen = [f"{folder}/test_{name}.py" for name in MODULES if name != "store"]
@@ -62,6 +68,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Counter[s
         ("store", 20),
         ("files", 20),
         ("program", 1),
+        ("own", 1),
         ("strategy", 1),
     ],
 )
@@ -87,3 +94,10 @@ def test_each_contract_of_the_table_is_there() -> None:
         kit = importlib.import_module(f"staffbooking_adapters.testing.{module}")
         assert contract in kit.__all__
     assert len(listed) == 10
+
+
+def test_the_table_of_families_names_families() -> None:
+    """Each family in the table of families is one of a store."""
+    table = PAGE.partition("| Family |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", table)) - {"backlog"}
+    assert named <= {each.name for each in (*fields(ReadView), *fields(Transaction))}

@@ -58,8 +58,9 @@ CALM_SECONDS = 6.0
 """Virtual seconds without faults in which all connected clients catch up."""
 LIVENESS_WAITS = (6 * MINUTE, 15 * MINUTE, 38 * MINUTE, *(10 * [SECOND]))
 """The hour within which all due work is done, in leaps."""
-RESTART_SECONDS = 2.0
-"""Virtual seconds in which workers start and do what is due."""
+RESTART_SECONDS = 5.0
+"""Virtual seconds in which workers start and do what is due. One that is stopped sooner may have
+claimed a batch, and give it back unsent."""
 PAYEE_READINESS = ("at once", "completed", "to be completed")
 """When companions can be paid at the processor."""
 

@@ -53,16 +53,18 @@ _operation_ids = count(1)
 
 
 class ProcessorWorld(Protocol):
-    """Actions of everybody outside the platform."""
+    """Actions of everybody outside the platform. Time is the wall time of the bench's clock."""
 
     async def pay(self, checkout: Checkout) -> None:
-        """The client pays on the hosted page."""
+        """The client pays on the hosted page. Where it is paid, closed or expired, nothing happens,
+        and nothing is raised."""
 
     async def decline(self, checkout: Checkout) -> None:
         """The client's card is declined."""
 
     async def charge_back(self, intent_id: int, outcome: str) -> None:
-        """The client's bank opens a chargeback (open) or closes it: won, lost."""
+        """The client's bank opens a chargeback of all that is left of the payment (open), or closes
+        the open one: won, lost."""
 
     async def refund_by_hand(self, payment: Payment, amount: int) -> None:
         """An operator refunds a payment outside the platform."""
@@ -72,7 +74,9 @@ class ProcessorWorld(Protocol):
 
     async def break_next(self, op: OperationKind, kind: str) -> None:
         """The next call of this kind fails: timeout_before, timeout_after, error_500,
-        error_500_after, rate_limit, conflict, or refuse:CODE."""
+        error_500_after, rate_limit, conflict, or refuse:CODE (a RefusalCode). Timeouts
+        and busy answers are over with the call; a refusal stays the answer under its key. The
+        command was executed where the kind says `after`, else not."""
 
     async def set_ready(self, payee_ref: str, ready: bool) -> None:
         """Enable or disable payouts to the payee."""

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pytest
 from attrs import evolve, frozen
 
+from staffbooking_adapters.port_checks import check_store
 from staffbooking_adapters.testing.builders import (
     HOUR,
     NOW,
@@ -378,6 +379,10 @@ class _Stop(Exception):
 
 class FamiliesContract(StoreContract):
     """Every family takes part in the store's transactions, and keeps microseconds."""
+
+    async def test_each_family_has_its_methods(self, store):
+        """A view and a transaction have each family with the methods of its port."""
+        await check_store(store)
 
     @pytest.mark.parametrize("family", CHANGES)
     async def test_a_family_is_rolled_back(self, store, family):

@@ -1,5 +1,5 @@
 """Till, the payment processor of docs/adapters.md: its REST API in this process, over the fake
-processor's books."""
+processor's books. `TillServer` is a worked `ProcessorWorld`, too."""
 
 from __future__ import annotations
 
@@ -73,6 +73,14 @@ class TillServer:
         url, book = "https://pay.till.example", MemoryFakeDocumentStore()
         self.fake = FakeProcessor(
             book, self.clock, base_url=url, secret=b"inside", fee_ppm=29_000, manual_payees=True
+        )
+
+    def connect(self) -> httpx.AsyncClient:
+        """A client with a key."""
+        return httpx.AsyncClient(
+            base_url="https://api.till.example/v1/",
+            headers={"Authorization": "Bearer till-key"},
+            transport=httpx.MockTransport(self.answer),
         )
 
     # The interface ------------------------------------------------------------------------------
@@ -164,7 +172,11 @@ class TillServer:
     # The world ----------------------------------------------------------------------------------
 
     async def pay(self, checkout: Checkout) -> None:
-        await self.fake.sandbox.simulate_checkout(checkout.ref, "succeed")
+        await self.pay_page(checkout.ref)
+
+    async def pay_page(self, ref: str) -> None:
+        """The client pays on the page with this reference."""
+        await self.fake.sandbox.simulate_checkout(ref, "succeed")
 
     async def decline(self, checkout: Checkout) -> None:
         await self.fake.sandbox.simulate_checkout(checkout.ref, "decline")
@@ -241,9 +253,5 @@ def _encode(value: Any) -> str:
 async def open_till() -> AsyncIterator[tuple[TillServer, httpx.AsyncClient]]:
     """Till with empty books, and a client with a key."""
     server = TillServer()
-    async with httpx.AsyncClient(
-        base_url="https://api.till.example/v1/",
-        headers={"Authorization": "Bearer till-key"},
-        transport=httpx.MockTransport(server.answer),
-    ) as http:
+    async with server.connect() as http:
         yield server, http
