@@ -23,7 +23,7 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 import pytest
 
-from staffbooking_adapters.testing.processor import commands, reads
+from staffbooking_adapters.testing.processor import commands, keys, reads
 from staffbooking_adapters.testing.processor.base import (
     CALL_TIMEOUT_SECONDS,
     INTENT_ID,
@@ -34,6 +34,7 @@ from staffbooking_adapters.testing.processor.base import (
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
+    OperationKeyReused,
     OperationKind,
     ProcessorRefused,
     RefusalCode,
@@ -85,12 +86,7 @@ class TestStripeInTestMode(PaymentProcessorContract):
         commands.Refunds.test_an_unknown_payment_is_not_refunded
     )
     test_an_unready_payee_is_not_paid = commands.Payouts.test_an_unready_payee_is_not_paid
-    test_the_same_key_answers_the_same = commands.OperationKeys.test_the_same_key_answers_the_same
-    test_a_checkout_is_opened_once = commands.OperationKeys.test_a_checkout_is_opened_once
-    test_a_key_serves_one_command = commands.OperationKeys.test_a_key_serves_one_command
-    test_one_of_many_refunds_at_once_is_made = (
-        commands.OperationKeys.test_one_of_many_refunds_at_once_is_made
-    )
+    test_a_checkout_is_opened_once = keys.OperationKeys.test_a_checkout_is_opened_once
     test_a_refund_by_hand_has_no_operation = (
         reads.ChangesByHand.test_a_refund_by_hand_has_no_operation
     )
@@ -99,6 +95,16 @@ class TestStripeInTestMode(PaymentProcessorContract):
     test_a_payee_is_opened_once = reads.Payees.test_a_payee_is_opened_once
     test_an_unknown_payee_is_missing = reads.Payees.test_an_unknown_payee_is_missing
     test_a_payee_gets_a_page = reads.Payees.test_a_payee_gets_a_page
+
+
+@pytest.mark.parametrize("kind", [OperationKind.OPEN_CHECKOUT, OperationKind.REFUND])
+async def test_a_key_serves_one_command(bench: ProcessorBench, kind: OperationKind) -> None:
+    """A repeat under the same key gets the first answer; another amount under it is refused."""
+    trial = await keys.TRIALS[kind](bench)
+    first = await trial.send()
+    assert await trial.send() == first
+    with pytest.raises(OperationKeyReused):
+        await trial.changed["amount"](trial.key, CALL_TIMEOUT_SECONDS)
 
 
 async def test_a_payment_is_in_the_listed_events(bench: ProcessorBench) -> None:

@@ -211,8 +211,9 @@ class FaultyProcessor:
 
 async def _run_outside(work: Coroutine[Any, Any, T]) -> T:
     """Run what goes on where it is called, whether or not the calling process lives."""
-    loop = asyncio.get_running_loop()
-    return await asyncio.shield(loop.create_task(work, context=Context()))
+    task = asyncio.get_running_loop().create_task(work, context=Context())
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # Nobody may ask.
+    return await asyncio.shield(task)
 
 
 def _refuse() -> NoReturn:
