@@ -18,7 +18,7 @@ from tests.simulation.plan import make_plan
 from tests.simulation.regressions import FOLDER, load_regression
 from tests.simulation.shrink import shrink
 
-HISTORIES = {"memory": 60, "sqlite": 10}
+HISTORIES = {"memory": 120, "sqlite": 20}
 HISTORIES_PER_TEST = 10
 PARTS = [
     (store, first)
