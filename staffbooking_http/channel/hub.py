@@ -110,7 +110,11 @@ class ChannelHub:
         """Open a reserved connection: send it `ready`, then the stored messages after the id
         `after` if given, then new messages and broadcasts."""
         connection = ChannelConnection(
-            user.id, user.name, session=session, outbound=outbound, metrics=self.metrics
+            user_id=user.id,
+            name=user.name,
+            session=session,
+            outbound=outbound,
+            metrics=self.metrics,
         )
         self._connections.add(connection)
         self.metrics.open_connections += 1
