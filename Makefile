@@ -36,6 +36,7 @@ help:
 	@echo "make bench-pages   server time of each page beside the JSON calls of its data"
 	@echo "make soak    long races, endurance, examples by chance, planted bugs, a shard of histories, 400 kills"
 	@echo "make prove   a quarter of an hour of simulation, planted bugs, races and kills, and its table"
+	@echo "make kills   kills and partitions of processes on PostgreSQL, the short form"
 	@echo "make simulate    histories of the whole system with faults: SEEDS=\"1 500\" STORE=memory|sqlite"
 	@echo "make soak-simulation   a shard of 100,000 histories, an hour at most; goes on where the last ended"
 	@echo "make planted       plant 40 bugs, each to be found by the simulation and by a test"
@@ -100,6 +101,10 @@ soak: $(V)/.dev
 
 prove: $(V)/.dev
 	$(BIN)/python -m tests.prove
+
+.PHONY: kills
+kills: $(V)/.dev
+	$(BIN)/python -m pytest -q -m kills tests/kills
 
 # One shard for each store, of at most half an hour: the next run goes on after its last seed.
 .PHONY: simulate soak-simulation planted

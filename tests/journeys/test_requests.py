@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -35,8 +36,9 @@ def test_a_day_of_the_calendar_keeps_what_is_typed(
 def test_the_calendar_is_used_by_keyboard(browser: Browser, market: Marketplace) -> None:
     """Arrow keys move from day to day, Page Down turns the month, and Enter chooses the day, all
     without leaving the page."""
+    next_month = market.now().date().replace(day=1) + timedelta(days=32)  # This one may be over.
     with open_person(browser, market, DESKTOP, "anybody") as visitor:
-        visitor.open(f"/companions/{market.user_id('staff')}")
+        visitor.open(f"/companions/{market.user_id('staff')}?month={next_month:%Y-%m}")
         visitor.page.evaluate("() => { window.isSamePage = true }")
         days, month = (
             visitor.main.locator("#free-days [data-date]"),

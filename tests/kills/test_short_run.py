@@ -45,7 +45,7 @@ def folder() -> Iterator[Path]:
     discard_folder(folder)
 
 
-@pytest.mark.parametrize("store", SCHEDULES)
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.kills)])
 async def test_nothing_is_lost_or_doubled_through_kills(store: str, folder: Path) -> None:
     """What clients were told is there once, in order and paid once, though server, worker and
     database are killed, cut off and stopped meanwhile."""
