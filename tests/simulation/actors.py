@@ -30,6 +30,24 @@ KEPT_REFUSALS = (400, 404, 409, 422)
 """The statuses of refusals that are final: every repeated call gets the same one."""
 
 
+_S = BookingStatus
+_USUAL_STATUSES = {
+    "cancel": (_S.ACCEPTED, _S.PAID),
+    "let_down": (_S.ACCEPTED, _S.PAID),
+    "act_on_time": (_S.PENDING, _S.ACCEPTED, _S.PAID),
+    "pay": (_S.ACCEPTED,),
+    "pay_less": (_S.ACCEPTED,),
+    "dispute": (_S.PAID, _S.COMPLETED),
+    "report_no_show": (_S.PAID,),
+    "resolve": (_S.DISPUTED,),
+    "withdraw": (_S.DISPUTED,),
+    "charge_back": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
+    "move_money": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
+    "lose_response": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
+}
+"""The statuses of the bookings that actions are mostly about."""
+
+
 @define(eq=False)
 class Actors:
     """The people of a history, and the book of what they were told."""
@@ -57,7 +75,8 @@ class Actors:
     async def act(self, action: Action) -> None:
         self.cluster.world.tell(f"action: {action.name} {action.first} {action.second}")
         owner = self if hasattr(self, action.name) else self.environment
-        await getattr(owner, action.name)(action.first, action.second)
+        first = await self.environment.aim(action.first, _USUAL_STATUSES.get(action.name, ()))
+        await getattr(owner, action.name)(first, action.second)
 
     # Bookings -------------------------------------------------------------------------------
 
@@ -175,7 +194,7 @@ class Actors:
         outcome = ("release", "refund", "split", "split")[second % 4]
         body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
         if outcome == "split":
-            body["amount"] = str(1 + second % 300)
+            body["amount"] = 1 + second % 120
         path = f"/api/admin/disputes/{booking.code}/resolve"
         await self.admin.call("POST", path, body)
 

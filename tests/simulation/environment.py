@@ -3,7 +3,7 @@ time and machines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import ProcessorError
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases import due_work, sandbox
@@ -170,6 +171,14 @@ class Environment:
 
     def _process(self, number: int) -> Any:
         return self.cluster.processes[number % len(self.cluster.processes)]
+
+    async def aim(self, number: int, statuses: Collection[BookingStatus]) -> int:
+        """A number by which `pick` gives a booking with one of the statuses, mostly and if there
+        is one; the same number without statuses."""
+        async with self.cluster.shared.store.read_view() as view:
+            found = [await view.bookings.booking(each) for each in self.booking_ids if statuses]
+        fitting = [at for at, one in enumerate(found) if one is not None and one.status in statuses]
+        return fitting[number % len(fitting)] if fitting and number % 5 else number
 
     async def pick(self, number: int) -> Any:
         """A booking as stored now, if any was acknowledged."""
