@@ -168,9 +168,7 @@ class _Run:
         last = {
             row["conversation_id"]: row["last"] for row in await self.scene.database.fetch(query)
         }
-        return all(
-            reader.last_id >= last.get(reader.conversation_id, 0) for reader in self.readers
-        )
+        return all(reader.last_id >= last.get(reader.conversation_id, 0) for reader in self.readers)
 
     async def end_processes(self) -> list[str]:
         """SIGTERM to all; returns what went wrong with it."""
