@@ -24,6 +24,7 @@ from sqlalchemy import (
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.companions.common_weekdays import CommonWeekdays
 from staffbooking_adapters.sql.companions.search import (
+    DEEP_OFFSET,
     SearchVariant,
     join_companions,
     ranked_companions_page,
@@ -376,6 +377,7 @@ def _search_variant(query: CompanionQuery, row_limit: int, offset: int) -> Searc
         has_date=query.date is not None,
         size=page_size(row_limit),
         has_offset=offset > 0,
+        is_deep=query.date is not None and offset >= DEEP_OFFSET,
     )
 
 

@@ -3,15 +3,14 @@
 The statement contains the access paths that its filters allow and chooses between them by
 looking at a bounded number of rows. In order:
 
-1. Sample at most `sample` rows in the matching locations, or else in the price range. A
-   sample smaller than that limit is complete.
+1. Look at up to `sample` rows in the matching locations, or else in the price range: are they all?
 2. For a date, judge its weekday. It is rare when less than a page of the best `sample` rows
-   work on it, the days marked as free are completely sampled, and the sample of step 1, if
-   there is one, is not complete.
+   work on it, the days marked as free are completely sampled, and step 1, if there is one,
+   has found more rows.
 3. Unless the weekday is rare, choose by the filters:
    at most `places` matching locations: the best rows of each location, along the rank;
    more locations: along the rank, filtered by location;
-   a complete sample of a price range: the rows of the sample;
+   a price range of few rows: all of them;
    otherwise: along the rank.
 4. If the weekday is rare, take the best rows of each weekday mask that contains it, and the
    companions who are marked as free on that date without working on that weekday.
@@ -20,6 +19,10 @@ looking at a bounded number of rows. In order:
 
 Where `common_weekdays` has found a weekday common a short time ago, its statement has no step 2 and
 no step 4, of which the planner's nodes alone cost as much as a page. The result is the same.
+
+A page behind many companions reads the exceptions of its date, the marks of the day and the limits
+that refuse it, once and as sets, unless there are too many: for each companion that it skips, a
+look-up would cost ten times an entry of the index.
 
 `+ 0` keeps the planner from using an index for that column.
 """
@@ -73,6 +76,8 @@ _RankedSelect = Select[tuple[int, int]]
 
 
 SAMPLE_SIZE = 1_000
+DEEP_OFFSET = 1_000
+"""From this offset on, a search by date reads the day's exceptions as a whole."""
 
 
 @frozen
@@ -91,6 +96,11 @@ class SearchVariant:
     """Maximum number of locations that are searched one by one."""
     sample: int = SAMPLE_SIZE
     """Maximum number of rows in a sample."""
+    is_deep: bool = False
+    """Whether the page starts so late that the day's exceptions are read as a whole: up to
+    `exceptions` rows for the page instead of one or two for each companion before it."""
+    exceptions: int = 10_000
+    """Maximum number of exceptions of a day that are read as a whole."""
     is_weekday_common: bool = False
     """Whether the weekday of a date is taken to be common."""
 
@@ -148,32 +158,29 @@ class _SearchBranches:
     dialect: Dialect
 
     def branches(self) -> Sequence[_RankedSelect]:
-        sample = self._sample() if self.variant.has_location or self.variant.has_price else None
+        is_whole = self._is_range_whole()
         if not self.variant.has_date or self.variant.is_weekday_common:
-            return self._by_filters(sample, true())
+            return self._by_filters(is_whole, true())
         free_by_mark = self._free_by_mark()
-        has_many_matches = true() if sample is None else not_(self._is_complete(sample))
+        has_many_matches = true() if is_whole is None else not_(is_whole)
         is_odd_weekday = and_(
             not_(self._is_common_weekday()), self._is_complete(free_by_mark), has_many_matches
         )
         weekday_check = select(is_odd_weekday.label("is_odd")).cte("judged")
         is_rare_weekday = select(weekday_check.c.is_odd).scalar_subquery()
         return [
-            *self._by_filters(sample, not_(is_rare_weekday)),
+            *self._by_filters(is_whole, not_(is_rare_weekday)),
             *self._by_weekdays(free_by_mark, is_rare_weekday),
         ]
 
     def _by_filters(
-        self, sample: CTE | None, condition: ColumnElement[bool]
+        self, is_whole: ColumnElement[bool] | None, condition: ColumnElement[bool]
     ) -> Sequence[_RankedSelect]:
         if self.variant.has_location:
             return self._by_location(condition)
-        if sample is None:
+        if is_whole is None:
             return [self._ranked_rows(condition)]
-        is_whole = self._is_complete(sample)
-        in_sample = select(sample.c.rank, sample.c.companion_id)
-        in_sample = in_sample.where(is_whole, *self._filters(sample))
-        return [in_sample, self._ranked_rows(and_(not_(is_whole), condition))]
+        return [self._range_rows(is_whole), self._ranked_rows(and_(not_(is_whole), condition))]
 
     def _by_location(self, condition: ColumnElement[bool]) -> Sequence[_RankedSelect]:
         has_few_locations = _row_count(_LOCATIONS) <= self.variant.places
@@ -244,15 +251,33 @@ class _SearchBranches:
         wanted = (self._has_service(rows.c.service_id), *conditions, *self._filters(rows))
         return select(rows.c.rank, rows.c.companion_id).where(*wanted)
 
-    def _sample(self) -> CTE:
-        """A sample of the rows in the locations, or else in the price range."""
+    def _is_range_whole(self) -> ColumnElement[bool] | None:
+        """Whether fewer than `sample` rows are in the locations, or else in the price range."""
+        if not (self.variant.has_location or self.variant.has_price):
+            return None
         row = companion_search.alias("near")
-        is_sampled = between(row.c.hourly_rate, _bigint_param("low"), _bigint_param("high"))
+        is_near = self._is_in_range(row)
         if self.variant.has_location:
-            is_sampled = row.c.location_id.in_(select(_LOCATIONS.c.id))
-        columns = (row.c.rank, row.c.companion_id, row.c.hourly_rate, row.c.weekday_mask)
-        rows = select(*columns).where(self._has_service(row.c.service_id), is_sampled)
-        return rows.limit(self.variant.sample).cte("sample")
+            is_near = row.c.location_id.in_(select(_LOCATIONS.c.id))
+        rows = select(row.c.companion_id).where(self._has_service(row.c.service_id), is_near)
+        # Only the last row of a sample: counting a CTE would store all of them first.
+        last = rows.limit(1).offset(literal_column(str(self.variant.sample - 1)))
+        judged = select(not_(exists(last.subquery("end_of_sample").select())).label("is_whole"))
+        return select(judged.cte("range_size").c.is_whole).scalar_subquery()
+
+    def _range_rows(self, is_whole: ColumnElement[bool]) -> _RankedSelect:
+        """All matches in the price range if its rows are few, else none."""
+        row = companion_search.alias("near")
+        rows = self._matching_rows(row, self._is_in_range(row))
+        if self.dialect == "postgresql":
+            rows = rows.where(is_whole).limit(self.variant.sample)
+        else:  # as in `_limit_to_page`
+            rows = rows.limit(case((is_whole, self.variant.sample), else_=0))
+        few = rows.subquery("few")
+        return select(few.c.rank, few.c.companion_id)
+
+    def _is_in_range(self, row: FromClause) -> ColumnElement[bool]:
+        return between(row.c.hourly_rate, _bigint_param("low"), _bigint_param("high"))
 
     def _free_by_mark(self) -> CTE:
         """A sample of the companions marked as free on the date."""
@@ -298,18 +323,37 @@ class _SearchBranches:
                 between(rows.c.hourly_rate + 0, _bigint_param("low"), _bigint_param("high"))
             )
         if self.variant.has_date:
-            mark = select(companion_days.c.free).where(
-                companion_days.c.companion_id == rows.c.companion_id, _IS_SEARCHED_DAY
-            )
-            limits = select(_LIMITS_MAY_ALLOW).where(
-                companion_limits.c.companion_id == rows.c.companion_id
-            )
-            # Not joins, as with locations; and one condition, for which the planner expects half of
-            # the rows, as for a single one.
-            is_free = func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows))
-            is_allowed = func.coalesce(limits.scalar_subquery(), true())
-            filters.append(case((is_allowed, is_free), else_=false()))
+            # One condition, for which the planner expects half of the rows, as for a single one.
+            filters.append(case((self._is_allowed(rows), self._is_free(rows)), else_=false()))
         return filters
+
+    def _is_free(self, rows: FromClause) -> ColumnElement[bool]:
+        # Not a join, as with locations.
+        mark = select(companion_days.c.free).where(
+            companion_days.c.companion_id == rows.c.companion_id, _IS_SEARCHED_DAY
+        )
+        by_row = func.coalesce(mark.scalar_subquery(), _works_on_weekday(rows))
+        if not self.variant.is_deep:
+            return by_row
+        marks = _marks(self.variant.exceptions)
+        free = select(marks.c.companion_id).where(marks.c.free.is_(true()))
+        taken = select(marks.c.companion_id).where(marks.c.free.is_(false()))
+        by_set = case(
+            (_works_on_weekday(rows), not_(rows.c.companion_id.in_(taken).is_(true()))),
+            else_=rows.c.companion_id.in_(free).is_(true()),
+        )
+        return case((_row_count(marks) < self.variant.exceptions, by_set), else_=by_row)
+
+    def _is_allowed(self, rows: FromClause) -> ColumnElement[bool]:
+        limits = select(_LIMITS_MAY_ALLOW).where(
+            companion_limits.c.companion_id == rows.c.companion_id
+        )
+        by_row = func.coalesce(limits.scalar_subquery(), true())
+        if not self.variant.is_deep:
+            return by_row
+        refused = _refused(self.variant.exceptions)
+        by_set = not_(rows.c.companion_id.in_(select(refused.c.companion_id)).is_(true()))
+        return case((_row_count(refused) < self.variant.exceptions, by_set), else_=by_row)
 
 
 def _is_common_weekday(
@@ -375,3 +419,23 @@ _ARE_LIMITS_CLEAR = not_(
 )
 """Whether no limit of any companion leaves open if it allows the date."""
 _IS_SEARCHED_DAY = companion_days.c.day == bindparam("day", type_=CivilDate)
+
+
+# One CTE for all branches that refer to it.
+@cache
+def _marks(size: int) -> CTE:
+    """The marks of the date, at most `size`."""
+    marks = select(companion_days.c.companion_id, companion_days.c.free).where(_IS_SEARCHED_DAY)
+    return marks.limit(size).cte("marks")
+
+
+@cache
+def _refused(size: int) -> CTE:
+    """The companions whose limits refuse the date, at most `size` for each limit."""
+    is_notice_longer = companion_limits.c.min_notice_hours > _bigint_param("max_notice")
+    is_horizon_nearer = companion_limits.c.horizon_days < _bigint_param("min_horizon")
+    refused = [
+        select(companion_limits.c.companion_id).where(condition).limit(size).subquery().select()
+        for condition in (is_notice_longer, is_horizon_nearer)
+    ]
+    return union_all(*refused).cte("refused")

@@ -198,14 +198,9 @@ companion_days = Table(
     Column("day", CivilDate, nullable=False),
     Column("free", Boolean, nullable=False),
     PrimaryKeyConstraint("companion_id", "day"),
+    Index("ix_companion_days_day", "day", "free", "companion_id"),
 )
 is_day_marked_free = companion_days.c.free.is_(true())
-partial_index(
-    "ix_companion_days_free",
-    companion_days.c.day,
-    companion_days.c.companion_id,
-    where=is_day_marked_free,
-)
 
 companion_limits = Table(
     "companion_limits",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD_REVISION = "0051"
+HEAD_REVISION = "0053"
 """The newest revision in `migrations/versions`."""
 
 _UPGRADE_LOCK = threading.Lock()

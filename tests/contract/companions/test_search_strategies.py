@@ -76,6 +76,11 @@ async def test_every_path_gives_the_brute_force_result(filled, sample):
         )
         if by_the_smaller_statement != found:
             wrong[name, day, size, offset, places, "smaller"] = (found, by_the_smaller_statement)
+        for exceptions in (1, 1_000):  # one by one, and as a whole
+            figures |= {"is_deep": True, "exceptions": exceptions}
+            by_the_deep_statement = await searched(store.database, query, offset, figures)
+            if by_the_deep_statement != found:
+                wrong[name, day, size, offset, places, "deep"] = (found, by_the_deep_statement)
         if found != (expected := brute_force_search(all_companions, query)[offset : offset + size]):
             wrong[name, day, size, offset, places] = (found, expected)
     assert wrong == {}

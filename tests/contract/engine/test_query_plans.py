@@ -78,6 +78,13 @@ BY_COMMON_WEEKDAY = {
     for name, shape in SHAPES.items()
     if shape.has_date
 }
+DEEP = {
+    f"{name}, deep, common {is_common}": summaries_page(
+        evolve(shape, has_offset=True, is_deep=True, is_weekday_common=is_common)
+    )
+    for (name, shape), is_common in product(SHAPES.items(), (False, True))
+    if shape.has_date
+}
 OTHERS = {
     "common weekday": common_weekday_check(False, 13),
     "common weekday of a service": common_weekday_check(True, 13),
@@ -265,6 +272,7 @@ STATEMENTS = {
     **SEARCHES,
     **LATER,
     **BY_COMMON_WEEKDAY,
+    **DEEP,
     **OTHERS,
     **PEOPLE,
     **MONEY,
