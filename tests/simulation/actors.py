@@ -41,7 +41,7 @@ _USUAL_STATUSES = {
     "pay_less": (_S.ACCEPTED,),
     "dispute": (_S.PAID, _S.COMPLETED),
     "report_no_show": (_S.PAID,),
-    "resolve": (_S.DISPUTED,),
+    "resolve": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "withdraw": (_S.DISPUTED,),
     "charge_back": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "move_money": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
@@ -108,9 +108,11 @@ class Actors:
     ) -> int | None:
         if len(self.environment.booking_ids) >= MAX_BOOKINGS:
             return None
-        key = client.next_key()
+        key, began = client.next_key(), self.cluster.world.now()
         self.booking_keys.add(key)
         answer = await client.call("POST", path, wanted, key)
+        if self.cluster.world.now() - began >= DAY:  # The service may have forgotten the key.
+            self.booking_keys.add(f"{key} after a day")
         if answer is None or answer.status != 201:
             if answer is not None and answer.status in KEPT_REFUSALS:
                 self.booking_keys.remove(key)
@@ -193,16 +195,18 @@ class Actors:
             await self.cluster.fake.sandbox.simulate_checkout(page, outcome)
 
     async def resolve(self, first: int, second: int) -> None:
-        if (booking := await self.environment.pick(first)) is None:
-            return
-        outcome = ("release", "refund", "split", "split")[second % 4]
-        body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
-        if outcome == "split":  # By up to a fifth more than there is.
-            body["amount"] = 1 + booking.total_amount * (second % 120) // 10_000
-        path = f"/api/admin/disputes/{booking.code}/resolve"
-        await self.admin.call("POST", path, body)
-        if second % 3 == 0:  # The customer is not content.
-            await self.dispute(first, second)
+        """An admin decides a dispute, which the customer opens if none is open, maybe twice."""
+        for number in (second, second // 4)[: 1 + second % 2]:
+            if (booking := await self.environment.pick(first)) is None:
+                return
+            if booking.status is not BookingStatus.DISPUTED:
+                await self.environment.jump_to(booking.starts_at)
+                await self.dispute(first, second)
+            outcome = ("release", "refund", "split", "split")[number % 4]
+            body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
+            if outcome == "split":  # By up to a fifth more than there is.
+                body["amount"] = 1 + booking.total_amount * (second % 120) // 10_000
+            await self.admin.call("POST", f"/api/admin/disputes/{booking.code}/resolve", body)
 
     async def _move_as_staff(self, first: int, move: str, body: Any = None) -> None:
         if (booking := await self.environment.pick(first)) is not None:
