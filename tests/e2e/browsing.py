@@ -64,6 +64,7 @@ class Person:
 
     def read(self) -> str:
         """The visible text of the page, which must fit the screen."""
+        self.page.wait_for_load_state()  # A click has returned when the next page began to arrive.
         wide = self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, (self.page.url, wide)
         return " ".join(self.page.locator("main").inner_text().split())

@@ -157,19 +157,19 @@ class _Run:
         for reader in self.readers:
             reader.is_quiet = True
         with anyio.fail_after(READ_TIMEOUT_SECONDS):
-            while True:
-                if not await self._unread():
-                    return
+            while not await self._is_all_read():
                 await anyio.sleep(0.1)
 
-    async def _unread(self) -> bool:
+    async def _is_all_read(self) -> bool:
+        # Asked before the query, which would not see what is stored while it runs.
+        if any(reader.is_talking for reader in self.readers):
+            return False
         query = "SELECT conversation_id, max(id) AS last FROM messages GROUP BY conversation_id"
         last = {
             row["conversation_id"]: row["last"] for row in await self.scene.database.fetch(query)
         }
-        return any(
-            reader.is_talking or reader.last_id < last.get(reader.conversation_id, 0)
-            for reader in self.readers
+        return all(
+            reader.last_id >= last.get(reader.conversation_id, 0) for reader in self.readers
         )
 
     async def end_processes(self) -> list[str]:
