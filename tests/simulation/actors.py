@@ -26,6 +26,8 @@ from tests.simulation.promises import MAX_ACTIVE_KEYS
 
 MAX_BOOKINGS = 6
 MAX_INQUIRIES = 5
+MAX_BURST = 10
+"""Messages that somebody writes while another reconnects."""
 KEPT_REFUSALS = (400, 404, 409, 422)
 """The statuses of refusals that are final: every repeated call gets the same one."""
 
@@ -39,11 +41,11 @@ _USUAL_STATUSES = {
     "pay_less": (_S.ACCEPTED,),
     "dispute": (_S.PAID, _S.COMPLETED),
     "report_no_show": (_S.PAID,),
-    "resolve": (_S.DISPUTED,),
+    "resolve": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "withdraw": (_S.DISPUTED,),
     "charge_back": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "move_money": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
-    "lose_response": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
+    "lose_response": (_S.PENDING, _S.PAID, _S.DISPUTED, _S.COMPLETED),
 }
 """The statuses of the bookings that actions are mostly about."""
 
@@ -106,9 +108,11 @@ class Actors:
     ) -> int | None:
         if len(self.environment.booking_ids) >= MAX_BOOKINGS:
             return None
-        key = client.next_key()
+        key, began = client.next_key(), self.cluster.world.now()
         self.booking_keys.add(key)
         answer = await client.call("POST", path, wanted, key)
+        if self.cluster.world.now() - began >= DAY:  # The service may have forgotten the key.
+            self.booking_keys.add(f"{key} after a day")
         if answer is None or answer.status != 201:
             if answer is not None and answer.status in KEPT_REFUSALS:
                 self.booking_keys.remove(key)
@@ -146,7 +150,7 @@ class Actors:
             case BookingStatus.ACCEPTED:
                 page_ends = booking.intent.checkout_expires_at - timedelta(minutes=2)
                 await self.environment.jump_to((page_ends, booking.starts_at)[second % 2])
-                await self.pay(first, 0)
+                await self.pay(first, 1 - second % 2)
             case BookingStatus.PAID:
                 at = booking.starts_at - (24, 48, 72, 0)[second % 4] * HOUR
                 await self.environment.jump_to(at)
@@ -181,22 +185,28 @@ class Actors:
         await self._move_as_customer(first, "dispute/withdraw", records=False)
 
     async def pay(self, first: int, second: int) -> None:
-        """Open the hosted page and act on it; the processor is no part of what fails here."""
+        """Open the hosted page and act on it, at once or later; the processor is no part of what
+        fails here."""
         answer = await self._move_as_customer(first, "checkout", records=False)
         if answer is not None and answer.status < 300:
             page = answer.body["checkout_url"].rpartition("/")[2]
+            await asyncio.sleep(second % 2)
             outcome = ("succeed", "succeed", "succeed", "decline", "expire")[second % 5]
             await self.cluster.fake.sandbox.simulate_checkout(page, outcome)
 
     async def resolve(self, first: int, second: int) -> None:
-        if (booking := await self.environment.pick(first)) is None:
-            return
-        outcome = ("release", "refund", "split", "split")[second % 4]
-        body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
-        if outcome == "split":
-            body["amount"] = 1 + second % 120
-        path = f"/api/admin/disputes/{booking.code}/resolve"
-        await self.admin.call("POST", path, body)
+        """An admin decides a dispute, which the customer opens if none is open, maybe twice."""
+        for number in (second, second // 4)[: 1 + second % 2]:
+            if (booking := await self.environment.pick(first)) is None:
+                return
+            if booking.status is not BookingStatus.DISPUTED:
+                await self.environment.jump_to(booking.starts_at)
+                await self.dispute(first, second)
+            outcome = ("release", "refund", "split", "split")[number % 4]
+            body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
+            if outcome == "split":  # By up to a fifth more than there is.
+                body["amount"] = 1 + booking.total_amount * (second % 120) // 10_000
+            await self.admin.call("POST", f"/api/admin/disputes/{booking.code}/resolve", body)
 
     async def _move_as_staff(self, first: int, move: str, body: Any = None) -> None:
         if (booking := await self.environment.pick(first)) is not None:
@@ -243,6 +253,12 @@ class Actors:
         content = f"by channel {chat.client.next_key()}"
         if (number := await chat.send(content)) is not None:
             self.messages[content] = number
+
+    async def reconnect(self, first: int, second: int) -> None:
+        """A member of the chat loses the connection, while the other writes on."""
+        self.chats[first % 2].disconnect()
+        for _ in range(1 + second % MAX_BURST):
+            await self.send_by_channel(first + 1, 0)
 
     # Credentials ----------------------------------------------------------------------------
 
@@ -324,9 +340,14 @@ class Actors:
         if (booking := await self.environment.pick(first)) is None:
             return
         kind = ("timeout_before", "timeout_after", "error_500_after")[second % 3]
-        await self.cluster.fake.sandbox.add_fault("any", kind, 1)
-        await self.cluster.fake.sandbox.add_fault("event", "drop", 1)
+        sandbox = self.cluster.fake.sandbox
+        await sandbox.add_fault("any", kind, 1)
+        if second % 2:
+            await sandbox.add_fault("any", "conflict", 1)
+        await sandbox.add_fault("event", "drop", 1)
         match booking.status:
+            case BookingStatus.PENDING:
+                await self.accept(first, second)
             case BookingStatus.PAID:
                 await self._move_as_customer(first, "cancel", {"reason": "rain"})
             case BookingStatus.DISPUTED:

@@ -157,6 +157,10 @@ class ChatClient:
                 self._socket = self.opened_at = None
             await asyncio.sleep(world.pick("reconnects", (0.1, 0.5, 2.0)))
 
+    def disconnect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
     async def _read(self, socket: Socket) -> None:
         last = 0
         while (frame := await socket.frames.get()) is not None:

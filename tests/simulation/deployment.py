@@ -108,11 +108,3 @@ class Scenes:
     def companions(self) -> tuple[SimulatedScenario, ...]:
         """One scene for each companion."""
         return tuple({scene.staff: scene for scene in self.scenes}.values())
-
-    def scenario_of(self, booking: Booking) -> SimulatedScenario:
-        return next(
-            scene
-            for scene in self.scenes
-            if scene.customer.user_id == booking.customer_id
-            and scene.staff.user_id == booking.companion_id
-        )

@@ -34,10 +34,15 @@ from staffbooking_core.ports import (
 from staffbooking_core.representations.channel import Broadcast
 from tests.simulation.plan import Fault
 from tests.simulation.processes import Process
+from tests.simulation.promises import MAX_CLOCK_SKEW
 from tests.simulation.stores import AnyStore
 from tests.simulation.world import World
 
 T = TypeVar("T")
+
+
+READ_SECONDS = (0.0, 0.0, 0.0, 0.1)
+"""How long what was read travels to the process, which then knows what may be over."""
 
 
 def _store_fails() -> NoReturn:
@@ -118,6 +123,7 @@ class FaultyStore:
                 readers = {each.name: getattr(view, each.name) for each in fields(ReadView)}
             self._view = ReadView(**{name: _Interleaved(one) for name, one in readers.items()})
         yield self._view
+        await asyncio.sleep(self.process.world.pick(f"{self.process.name} has read", READ_SECONDS))
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
         async def unit(tx: Transaction) -> T:
@@ -125,7 +131,7 @@ class FaultyStore:
             await self._before_commit()
             return result
 
-        self.process.check_connection()
+        self._check_write()
         return await self.process.call(
             "writes", lambda: self.inner.run_transaction(unit), _store_fails
         )
@@ -134,13 +140,18 @@ class FaultyStore:
     async def open_transaction(
         self, work: Callable[[Transaction], Awaitable[T]]
     ) -> AsyncIterator[OpenTransaction[T]]:
-        self.process.check_connection()
+        self._check_write()
         await self.process.call("writes", _nothing, _store_fails, (Fault.CRASH, Fault.FAIL))
         async with self.inner.open_transaction(work) as opened:
             yield opened
             await self._before_commit()
         faults = (Fault.CRASH, Fault.FAIL)
         await self.process.call("has committed", _nothing, _store_fails, faults)
+
+    def _check_write(self) -> None:
+        self.process.check_connection()
+        if abs(self.process.skew) > MAX_CLOCK_SKEW:
+            self.process.world.accuse(f"{self.process.name} writes, though its clock is wrong")
 
     async def _before_commit(self) -> None:
         """A transaction takes time, in which its process may die, and may not be committed."""

@@ -60,6 +60,7 @@ _WEIGHTS = {
     "report_no_show": 1,
     "send_message": 8,
     "send_by_channel": 8,
+    "reconnect": 3,
     "charge_back": 1,
     "move_money": 1,
     "pay_less": 1,
