@@ -157,7 +157,9 @@ class _Run:
         for reader in self.readers:
             reader.is_quiet = True
         with anyio.fail_after(READ_TIMEOUT_SECONDS):
-            while not await self._is_all_read():
+            while True:
+                if await self._is_all_read():
+                    return
                 await anyio.sleep(0.1)
 
     async def _is_all_read(self) -> bool:
