@@ -27,7 +27,7 @@ from tests.simulation.promises import MAX_ACTIVE_KEYS
 MAX_BOOKINGS = 6
 MAX_INQUIRIES = 5
 MAX_BURST = 10
-"""Messages that somebody writes while another reconnects."""
+"""Maximum number of messages that somebody writes while another reconnects."""
 KEPT_REFUSALS = (400, 404, 409, 422)
 """The statuses of refusals that are final: every repeated call gets the same one."""
 
@@ -111,7 +111,8 @@ class Actors:
         key, began = client.next_key(), self.cluster.world.now()
         self.booking_keys.add(key)
         answer = await client.call("POST", path, wanted, key)
-        if self.cluster.world.now() - began >= DAY:  # The service may have forgotten the key.
+        # The service keeps a key for a day: a repetition after that makes a second booking.
+        if self.cluster.world.now() - began >= DAY:
             self.booking_keys.add(f"{key} after a day")
         if answer is None or answer.status != 201:
             if answer is not None and answer.status in KEPT_REFUSALS:
@@ -195,7 +196,8 @@ class Actors:
             await self.cluster.fake.sandbox.simulate_checkout(page, outcome)
 
     async def resolve(self, first: int, second: int) -> None:
-        """An admin decides a dispute, which the customer opens if none is open, maybe twice."""
+        """An admin decides a dispute, once or twice. Each time the customer first opens one if none
+        is open."""
         for number in (second, second // 4)[: 1 + second % 2]:
             if (booking := await self.environment.pick(first)) is None:
                 return
@@ -204,7 +206,7 @@ class Actors:
                 await self.dispute(first, second)
             outcome = ("release", "refund", "split", "split")[number % 4]
             body: dict[str, Any] = {"outcome": outcome, "reason": "heard both"}
-            if outcome == "split":  # By up to a fifth more than there is.
+            if outcome == "split":  # Up to a fifth above the total, which is refused.
                 body["amount"] = 1 + booking.total_amount * (second % 120) // 10_000
             await self.admin.call("POST", f"/api/admin/disputes/{booking.code}/resolve", body)
 
@@ -255,7 +257,7 @@ class Actors:
             self.messages[content] = number
 
     async def reconnect(self, first: int, second: int) -> None:
-        """A member of the chat loses the connection, while the other writes on."""
+        """A member of the chat loses the connection, and the other writes meanwhile."""
         self.chats[first % 2].disconnect()
         for _ in range(1 + second % MAX_BURST):
             await self.send_by_channel(first + 1, 0)

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 READ_SECONDS = (0.0, 0.0, 0.0, 0.1)
-"""How long what was read travels to the process, which then knows what may be over."""
+"""Seconds from the end of a read until the process has its result. Others may write meanwhile."""
 
 
 def _store_fails() -> NoReturn:

@@ -3,10 +3,11 @@
 The statement contains the access paths that its filters allow and chooses between them by
 looking at a bounded number of rows. In order:
 
-1. Look at up to `sample` rows in the matching locations, or else in the price range: are they all?
+1. Find out whether fewer than `sample` rows are in the matching locations, or else in the price
+   range.
 2. For a date, judge its weekday. It is rare when less than a page of the best `sample` rows
    work on it, the days marked as free are completely sampled, and step 1, if there is one,
-   has found more rows.
+   has found `sample` rows or more.
 3. Unless the weekday is rare, choose by the filters:
    at most `places` matching locations: the best rows of each location, along the rank;
    more locations: along the rank, filtered by location;
@@ -20,9 +21,9 @@ looking at a bounded number of rows. In order:
 Where `common_weekdays` has found a weekday common a short time ago, its statement has no step 2 and
 no step 4, of which the planner's nodes alone cost as much as a page. The result is the same.
 
-A page behind many companions reads the exceptions of its date, the marks of the day and the limits
-that refuse it, once and as sets, unless there are too many: for each companion that it skips, a
-look-up would cost ten times an entry of the index.
+A page behind many companions reads the exceptions of its date once, as sets, unless there are too
+many: the marks of the day, and the limits that refuse the date. One look-up for each companion
+that the page skips would cost ten times as much as reading that companion's entry of the index.
 
 `+ 0` keeps the planner from using an index for that column.
 """
@@ -339,8 +340,8 @@ class _SearchBranches:
         free = select(marks.c.companion_id).where(marks.c.free.is_(true()))
         taken = select(marks.c.companion_id).where(marks.c.free.is_(false()))
         by_set = case(
-            (_works_on_weekday(rows), not_(rows.c.companion_id.in_(taken).is_(true()))),
-            else_=rows.c.companion_id.in_(free).is_(true()),
+            (_works_on_weekday(rows), rows.c.companion_id.not_in(taken)),
+            else_=rows.c.companion_id.in_(free),
         )
         return case((_row_count(marks) < self.variant.exceptions, by_set), else_=by_row)
 
@@ -352,7 +353,7 @@ class _SearchBranches:
         if not self.variant.is_deep:
             return by_row
         refused = _refused(self.variant.exceptions)
-        by_set = not_(rows.c.companion_id.in_(select(refused.c.companion_id)).is_(true()))
+        by_set = rows.c.companion_id.not_in(select(refused.c.companion_id))
         return case((_row_count(refused) < self.variant.exceptions, by_set), else_=by_row)
 
 
