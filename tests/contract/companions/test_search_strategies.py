@@ -76,11 +76,22 @@ async def test_every_path_gives_the_brute_force_result(filled, sample):
         )
         if by_the_smaller_statement != found:
             wrong[name, day, size, offset, places, "smaller"] = (found, by_the_smaller_statement)
-        for exceptions in (1, 1_000):  # one by one, and as a whole
-            figures |= {"is_deep": True, "exceptions": exceptions}
-            by_the_deep_statement = await searched(store.database, query, offset, figures)
-            if by_the_deep_statement != found:
-                wrong[name, day, size, offset, places, "deep"] = (found, by_the_deep_statement)
+        if found != (expected := brute_force_search(all_companions, query)[offset : offset + size]):
+            wrong[name, day, size, offset, places] = (found, expected)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("exceptions", [1, 1_000], ids=["one_by_one", "as_sets"])
+async def test_a_deep_page_gives_the_brute_force_result(filled, exceptions):
+    """A deep page by date gives the companions of a brute-force search, whether the exceptions of
+    the date are looked up one by one or read as sets."""
+    store, all_companions = filled
+    wrong: dict[tuple[Any, ...], Any] = {}
+    pages = ((200, 0, 100), (5, 3, 0))
+    for name, day, (size, offset, places) in product(QUERIES, OVERRIDE_DATES, pages):
+        query = CompanionQuery(**QUERIES[name], date=day)
+        figures = {"size": size, "places": places, "is_deep": True, "exceptions": exceptions}
+        found = await searched(store.database, query, offset, figures)
         if found != (expected := brute_force_search(all_companions, query)[offset : offset + size]):
             wrong[name, day, size, offset, places] = (found, expected)
     assert wrong == {}
