@@ -21,12 +21,13 @@ from benchmarks.dataset import BenchmarkDataset, make_dataset
 from benchmarks.load_generator import LoadRequest, write_requests
 from benchmarks.load_requests import make_requests
 from benchmarks.measure import (
+    Deployment,
     PostgresCluster,
     RoundSample,
-    ServerTarget,
     run_cluster,
     run_round,
     run_target,
+    running_worker,
 )
 from benchmarks.pgbench import PgbenchResult
 from benchmarks.report import OperationComparison
@@ -64,11 +65,13 @@ def _run(options: argparse.Namespace, cluster: PostgresCluster, folder: Path) ->
     with (
         run_target("service", SERVICE_COMMAND, environ, folder / "service.log") as service,
         run_target("yardstick", YARDSTICK_COMMAND, environ, folder / "yardstick.log") as line,
+        running_worker(environ, folder / "worker.log") as worker,
     ):
         _log("comparing answers")
         odd = response_comparison.compare_responses(service.port, line.port, requests)
         if not odd:
-            samples, odd = _measure_rounds(options, cluster, [service, line], requests, folder)
+            deployments = [Deployment(each, worker, cluster, url) for each in (service, line)]
+            samples, odd = _measure_rounds(options, deployments, requests, folder)
     if odd:
         _log("\n".join(["no figures, for these were not as expected:", *odd]))
         return 1
@@ -93,8 +96,7 @@ def _environ(url: str) -> dict[str, str]:
 
 def _measure_rounds(
     options: argparse.Namespace,
-    cluster: PostgresCluster,
-    targets: Sequence[ServerTarget],
+    deployments: Sequence[Deployment],
     requests: Mapping[str, Sequence[LoadRequest]],
     folder: Path,
 ) -> tuple[dict[tuple[str, str], RoundSample], list[str]]:
@@ -105,17 +107,18 @@ def _measure_rounds(
         file = write_requests(variants, folder / f"{name}.json")
         taken: dict[str, list[RoundSample]] = defaultdict(list)
         for number in range(-1, options.rounds):  # the first warms up plans and caches
-            for target in targets:
+            for deployment in deployments:
+                target = deployment.server
                 seconds = options.seconds if number >= 0 else min(1.0, options.seconds / 2)
-                one = run_round(target, cluster, file, seconds, CONNECTION_COUNT)
+                one = run_round(deployment, file, seconds, CONNECTION_COUNT)
                 odd += [
                     f"{name}, {target.name}: {n} x {what}"
                     for what, n in one.unexpected_responses.items()
                 ]
                 if number >= 0:
                     taken[target.name].append(one.sample)
-        for target in targets:
-            found[name, target.name] = RoundSample.median_of(taken[target.name])
+        for target_name, samples in taken.items():
+            found[name, target_name] = RoundSample.median_of(samples)
         _log(f"{name}: {found[name, 'service'].rate:,.0f}/s")
     return found, odd
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
 import resource
@@ -19,6 +20,7 @@ from typing import TypeAlias
 from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
 import msgspec
 from attrs import astuple, fields, frozen
 
@@ -37,6 +39,8 @@ POSTGRES_SETTINGS = {
 }
 PROCESS_TIMEOUT_SECONDS = 30.0
 """Seconds for a server to start, and to stop."""
+WORK_OFF_SECONDS = 120.0
+"""Seconds within which the worker must have done what a round left to it."""
 
 Pid: TypeAlias = int
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -140,6 +144,23 @@ def send_request(
         connection.close()
 
 
+@contextmanager
+def running_worker(environ: Mapping[str, str], log: Path) -> Iterator[Pid]:
+    """A worker process; it is stopped at the end."""
+    with log.open("ab") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "staffbooking_cli.main", "worker"],
+            env={**os.environ, **environ},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield worker.pid
+    finally:
+        worker.terminate()
+        worker.wait(PROCESS_TIMEOUT_SECONDS)
+
+
 # One round ----------------------------------------------------------------------------------
 
 
@@ -152,11 +173,13 @@ class RoundSample:
     median_ms: float
     p99_ms: float
     server_us: float
+    worker_us: float
+    """Until the worker had done all that the round left to it."""
     database_us: float
     memory_mb: float
     """Memory of the server after the round."""
     others: float
-    """The share of the machine used by processes other than server, database and load."""
+    """The share of the machine used by processes other than server, worker, database and load."""
 
     @classmethod
     def median_of(cls, samples: Sequence[RoundSample]) -> RoundSample:
@@ -172,18 +195,32 @@ class RoundResult:
     """Unexpected responses by kind; any of them makes the run invalid."""
 
 
+@frozen
+class Deployment:
+    """A server under load, and what works beside it."""
+
+    server: ServerTarget
+    worker: Pid
+    cluster: PostgresCluster
+    database: str
+    """Its address."""
+
+
 def run_round(
-    target: ServerTarget, cluster: PostgresCluster, requests: Path, seconds: float, connections: int
+    deployment: Deployment, requests: Path, seconds: float, connections: int
 ) -> RoundResult:
-    """Load one target for some seconds. Nothing else may use the cluster meanwhile."""
+    """Load one target for some seconds, and wait until the worker has done what that left to it.
+    Nothing else may use the cluster meanwhile."""
+    target = deployment.server
     words = [str(target.port), str(seconds), str(connections), str(requests)]
-    began = _Usage.now(target, cluster)
+    began = _Usage.now(deployment)
     load = subprocess.run(
         [sys.executable, "-m", "benchmarks.load_generator", *words],
         check=True,
         stdout=subprocess.PIPE,
     )
-    used = _Usage.now(target, cluster).since(began)
+    _wait_until_worked_off(deployment.database)
+    used = _Usage.now(deployment).since(began)
     result = msgspec.json.decode(load.stdout, type=LoadResult)
     if not result.requests:
         sys.exit(f"{target.name} answered nothing")
@@ -192,11 +229,34 @@ def run_round(
         median_ms=result.median_ms,
         p99_ms=result.p99_ms,
         server_us=1e6 * used.server / result.requests,
+        worker_us=1e6 * used.worker / result.requests,
         database_us=1e6 * used.database / result.requests,
         memory_mb=memory_mb(target.pid),
         others=used.others / (used.wall_seconds * (os.cpu_count() or 1)),
     )
     return RoundResult(sample, result.odd)
+
+
+_UNFINISHED_WORK = (
+    "SELECT EXISTS (SELECT FROM notices) OR EXISTS (SELECT FROM events WHERE position IS NULL)"
+)
+
+
+def _wait_until_worked_off(database: str) -> None:
+    """Wait until the worker has sent all notices and published all events."""
+    pause, until = threading.Event(), monotonic() + WORK_OFF_SECONDS
+    while asyncio.run(_has_unfinished_work(database)):
+        if monotonic() > until:
+            sys.exit(f"the worker has work left after {WORK_OFF_SECONDS:.0f} s")
+        pause.wait(0.05)
+
+
+async def _has_unfinished_work(database: str) -> bool:
+    connection = await asyncpg.connect(postgres.driver_url(database))
+    try:
+        return bool(await connection.fetchval(_UNFINISHED_WORK))
+    finally:
+        await connection.close()
 
 
 # Figures from /proc -------------------------------------------------------------------------
@@ -207,6 +267,7 @@ class _Usage:
     """Processor and clock seconds up to one moment."""
 
     server: float
+    worker: float
     database: float
     load: float
     busy_seconds: float
@@ -214,11 +275,12 @@ class _Usage:
     wall_seconds: float
 
     @classmethod
-    def now(cls, target: ServerTarget, cluster: PostgresCluster) -> _Usage:
+    def now(cls, deployment: Deployment) -> _Usage:
         load = resource.getrusage(resource.RUSAGE_CHILDREN)
         return cls(
-            cpu_seconds(target.pid),
-            cpu_seconds(cluster.pid),
+            cpu_seconds(deployment.server.pid),
+            cpu_seconds(deployment.worker),
+            cpu_seconds(deployment.cluster.pid),
             load.ru_utime + load.ru_stime,
             _busy_seconds(),
             monotonic(),
@@ -231,7 +293,8 @@ class _Usage:
 
     @property
     def others(self) -> float:
-        return max(0.0, self.busy_seconds - self.server - self.database - self.load)
+        known = self.server + self.worker + self.database + self.load
+        return max(0.0, self.busy_seconds - known)
 
 
 def cpu_seconds(root: Pid) -> float:

@@ -35,6 +35,7 @@ from benchmarks.measure import (
     memory_mb,
     run_cluster,
     run_target,
+    running_worker,
 )
 from benchmarks.open_loop import OpenLoopResult
 from benchmarks.receivers import ArrivalLog, start_receivers
@@ -44,7 +45,6 @@ from benchmarks.webhooks import (
     add_events,
     event_latencies,
     register_endpoints,
-    running_worker,
     wait_until_done,
 )
 from staffbooking_adapters.settings import load_settings

@@ -13,7 +13,8 @@ GOOD_CPU_RATIO, GOAL_CPU_RATIO = 2.5, 1.5
 """Processor time of the service per request of the mix, relative to the yardstick."""
 
 COMPARISON_HEADER = (
-    "operation,target,requests/s,median ms,p99 ms,server µs,PostgreSQL µs,round trips,memory MB"
+    "operation,target,requests/s,median ms,p99 ms,server µs,worker µs,PostgreSQL µs,round trips,"
+    "memory MB"
 ).split(",")
 FLOOR_HEADER = (
     "operation,pgbench/s,PostgreSQL µs,yardstick of that/s,its PostgreSQL µs of that"
@@ -92,6 +93,7 @@ def _sample_figures(sample: RoundSample, trips: float) -> list[float]:
         sample.median_ms,
         sample.p99_ms,
         sample.server_us,
+        sample.worker_us,
         sample.database_us,
         trips,
         sample.memory_mb,

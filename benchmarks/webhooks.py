@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median, quantiles
@@ -26,7 +24,7 @@ import uvloop
 from attrs import evolve, frozen
 
 from benchmarks.bare_sender import send_over_raw_sockets
-from benchmarks.measure import PROCESS_TIMEOUT_SECONDS, PostgresCluster, run_cluster
+from benchmarks.measure import PostgresCluster, run_cluster, running_worker
 from benchmarks.receivers import ArrivalLog, start_receivers
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
@@ -120,23 +118,6 @@ async def _deployment(
     }
     async with open_ports(load_settings(environ)) as ports:
         yield environ, await make_booking_scenario(ports.policy, ports)
-
-
-@contextmanager
-def running_worker(environ: Mapping[str, str], log: Path) -> Iterator[None]:
-    """A worker process; it is stopped at the end."""
-    with log.open("ab") as output:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "staffbooking_cli.main", "worker"],
-            env={**os.environ, **environ},
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        yield
-    finally:
-        worker.terminate()
-        worker.wait(PROCESS_TIMEOUT_SECONDS)
 
 
 async def register_endpoints(scene: BookingScenario, urls: Sequence[str]) -> None:

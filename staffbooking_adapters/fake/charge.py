@@ -194,3 +194,18 @@ def decide_chargeback(charge: Charge, verdict: ChargebackStatus) -> Charge:
     if chargeback.status is not ChargebackStatus.OPEN:
         raise RuleBroken("chargeback_decided", "This chargeback was decided already")
     return evolve(charge, chargeback=evolve(chargeback, status=verdict))
+
+
+_APPEAL_VERDICTS: Final = {
+    ChargebackStatus.WON: ChargebackStatus.LOST,
+    ChargebackStatus.LOST: ChargebackStatus.WON,
+}
+
+
+def overturn_chargeback(charge: Charge) -> Charge:
+    """The opposite verdict, as after an appeal; the same charge without a verdict."""
+    chargeback = charge.chargeback
+    if chargeback is None or chargeback.status is ChargebackStatus.OPEN:
+        return charge
+    overturned = evolve(chargeback, status=_APPEAL_VERDICTS[chargeback.status])
+    return evolve(charge, chargeback=overturned)

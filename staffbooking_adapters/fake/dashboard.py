@@ -1,4 +1,5 @@
-"""An operator's actions on the processor's dashboard, outside the service."""
+"""What happens at the processor outside the service: an operator's actions on its dashboard, and
+appeals."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from staffbooking_core.ports import Clock
 
 @frozen
 class FakeDashboard:
-    """Moves money and changes payees of the `FakeProcessor` that created it, without any
-    operation of the service."""
+    """Moves money, changes payees and overturns verdicts of the `FakeProcessor` that created it,
+    without any operation of the service."""
 
     store: FakeDocumentStore
     clock: Clock
@@ -36,6 +37,15 @@ class FakeDashboard:
             intent_id,
             await self.clock.business(),
             lambda intent: (machine.reverse_by_hand(intent, amount), None),
+        )
+
+    async def overturn_chargebacks(self, intent_id: int) -> None:
+        """Give each decided chargeback the opposite verdict, as after an appeal."""
+        await books.lock_and_change_intent(
+            self.store,
+            intent_id,
+            await self.clock.business(),
+            lambda intent: (machine.overturn_chargebacks(intent), None),
         )
 
     async def set_payee_ready(self, companion_id: int, ready: bool) -> None:

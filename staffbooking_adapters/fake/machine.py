@@ -116,8 +116,10 @@ def movements(was: FakeIntent, changed: FakeIntent, now: datetime) -> Iterator[M
             yield Movement(changed.id, kind, ref, amount, now)
     for (kind, ref), amount in before.items():
         if (kind, ref) not in after:
-            # Only a settled refund that failed removes a movement.
-            yield Movement(changed.id, MovementKind.REFUND_FAILED, ref, -amount, now)
+            # A settled refund failed, or a chargeback that was won is lost on appeal.
+            if kind is MovementKind.REFUND:
+                kind = MovementKind.REFUND_FAILED
+            yield Movement(changed.id, kind, ref, -amount, now)
 
 
 def _balance_movements(intent: FakeIntent) -> CashTotals:
@@ -352,6 +354,11 @@ def chargeback(intent: FakeIntent, outcome: ChargebackStatus) -> FakeIntent:
         charge = (disputed or takeable or intent.charges)[0]
         changed = charges.decide_chargeback(charge, outcome)
     return _record_new_disputes(_with_charge(intent, changed))
+
+
+def overturn_chargebacks(intent: FakeIntent) -> FakeIntent:
+    """Give each decided chargeback the opposite verdict, as after an appeal."""
+    return evolve(intent, charges=tuple(map(charges.overturn_chargeback, intent.charges)))
 
 
 def _record_new_disputes(intent: FakeIntent) -> FakeIntent:

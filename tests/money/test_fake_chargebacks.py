@@ -10,6 +10,7 @@ from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import NOW, SECOND
+from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     ProcessorFee,
@@ -86,6 +87,37 @@ def test_a_won_payment_can_be_refunded() -> None:
     with pytest.raises(ProcessorRefused) as refused:
         refund_intent(machine.chargeback(intent_with_payment(), ChargebackStatus.LOST), 1)
     assert refused.value.reason is RefusalCode.DISPUTED
+
+
+@pytest.mark.parametrize(
+    ("outcome", "overturned", "movement"),
+    [
+        (ChargebackStatus.WON, ChargebackStatus.LOST, -1_000),
+        (ChargebackStatus.LOST, ChargebackStatus.WON, 1_000),
+    ],
+)
+def test_an_appeal_overturns_a_verdict(
+    outcome: ChargebackStatus, overturned: ChargebackStatus, movement: int
+) -> None:
+    """After an appeal the opposite verdict holds, and the statement shows its money."""
+    decided = machine.chargeback(intent_with_payment(), outcome)
+
+    appealed = machine.overturn_chargebacks(decided)
+
+    [chargeback] = machine.snapshot(appealed).chargebacks
+    assert chargeback.status is overturned
+    assert [(line.kind, line.amount) for line in machine.movements(decided, appealed, NOW)] == [
+        (MovementKind.REINSTATEMENT, movement)
+    ]
+
+
+def test_an_open_chargeback_is_not_overturned() -> None:
+    """An appeal changes nothing where no bank has decided."""
+    for intent in (
+        intent_with_payment(),
+        machine.chargeback(intent_with_payment(), ChargebackStatus.OPEN),
+    ):
+        assert machine.overturn_chargebacks(intent) == intent
 
 
 @pytest.mark.parametrize(

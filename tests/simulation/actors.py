@@ -38,12 +38,13 @@ _USUAL_STATUSES = {
     "let_down": (_S.ACCEPTED, _S.PAID),
     "act_on_time": (_S.PENDING, _S.ACCEPTED, _S.PAID),
     "pay": (_S.ACCEPTED,),
-    "pay_less": (_S.ACCEPTED,),
+    "pay_less": (_S.PENDING, _S.ACCEPTED),
     "dispute": (_S.PAID, _S.COMPLETED),
     "report_no_show": (_S.PAID,),
     "resolve": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "withdraw": (_S.DISPUTED,),
     "charge_back": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
+    "appeal": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "move_money": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "lose_response": (_S.PENDING, _S.PAID, _S.DISPUTED, _S.COMPLETED),
 }
@@ -325,9 +326,11 @@ class Actors:
                 await administration.enable_user(self.cluster.shared, client.email)
             await client.sign_in()
 
-    async def pay_less(self, first: int, _: int) -> None:
+    async def pay_less(self, first: int, second: int) -> None:
         """The processor takes less than was ordered, by a defect of its own."""
         booking = await self.environment.pick(first)
+        if booking is not None and booking.status is BookingStatus.PENDING:
+            await self.accept(first, second)
         answer = await self._move_as_customer(first, "checkout", records=False)
         if booking is None or answer is None or answer.status >= 300:
             return

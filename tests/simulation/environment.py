@@ -3,6 +3,7 @@ time and machines."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -77,6 +78,18 @@ class Environment:
             outcome = ("open", "open", "won", "lost")[second % 4]
             with suppress(*REFUSALS):
                 await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
+
+    async def appeal(self, first: int, second: int) -> None:
+        """A bank decides a chargeback, and changes its verdict some times."""
+        if (booking := await self.pick(first)) is None:
+            return
+        verdict = ("won", "lost")[second % 2]
+        with suppress(*REFUSALS):
+            await self.cluster.fake.sandbox.chargeback(booking.id, verdict)
+        self.manually_moved.add(booking.id)
+        for _ in range(1 + second % 4):
+            await asyncio.sleep(0.5 + second % 3)
+            await self.cluster.fake.dashboard.overturn_chargebacks(booking.id)
 
     async def move_money(self, first: int, second: int) -> None:
         """An operator moves money in the processor's own dashboard."""

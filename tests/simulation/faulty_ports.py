@@ -45,6 +45,11 @@ READ_SECONDS = (0.0, 0.0, 0.0, 0.1)
 """Seconds from the end of a read until the process has its result. Others may write meanwhile."""
 
 
+ANSWER_SECONDS = (0.0, 0.0, 0.0, 0.0, 0.2, 3.0)
+"""Seconds from the effect of a call of the processor until the process has its answer. An answer
+that tells of a state may be outdated by then."""
+
+
 def _store_fails() -> NoReturn:
     raise StoreUnavailable("simulated")
 
@@ -212,10 +217,14 @@ class FaultyProcessor:
             return found
 
         async def call(*args: Any, **named: Any) -> Any:
+            async def answer() -> Any:
+                result = await _run_outside(found(*args, **named))
+                point = f"{self.process.name} hears of {name}"
+                await asyncio.sleep(self.process.world.pick(point, ANSWER_SECONDS))
+                return result
+
             faults = (Fault.CRASH, Fault.CRASH_AFTER)
-            return await self.process.call(
-                name, lambda: _run_outside(found(*args, **named)), _refuse, faults
-            )
+            return await self.process.call(name, answer, _refuse, faults)
 
         return call
 
