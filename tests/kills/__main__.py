@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,10 @@ def main() -> int:
         leave_out=lambda _, reason: _report(f"LEFT OUT: {reason}"),
     )
     _report(f"{given.store}: {given.kills} kills in {folder}")
+    where = provenance()  # Before the run: commits may be added meanwhile.
     history, faults = anyio.run(run_kills, plan, folder)
     figures = measure(history.entries)
-    result = _describe(plan, figures, faults)
+    result = _describe(plan, where, figures, faults)
     print(json.dumps(result, indent=1))
     if given.record:
         with RESULTS.open("a") as lines:
@@ -65,9 +67,11 @@ def _parse_arguments() -> Any:
     return parser.parse_args()
 
 
-def _describe(plan: Plan, figures: Figures, faults: list[str]) -> dict[str, Any]:
+def _describe(
+    plan: Plan, where: Mapping[str, str], figures: Figures, faults: list[str]
+) -> dict[str, Any]:
     return {
-        **provenance(),
+        **where,
         "store": plan.store,
         "seed": plan.seed,
         **asdict(figures),
