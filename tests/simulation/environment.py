@@ -4,6 +4,7 @@ time and machines."""
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -72,6 +73,8 @@ class Environment:
     """Bookings whose making was acknowledged."""
     manually_moved: set[int] = field(factory=set)
     """Bookings whose money was moved in the processor's own dashboard."""
+    overturned: Counter[int] = field(factory=Counter)
+    """How often a bank changed its verdict, by booking."""
 
     async def charge_back(self, first: int, second: int) -> None:
         if (booking := await self.pick(first)) is not None:
@@ -89,6 +92,7 @@ class Environment:
         self.manually_moved.add(booking.id)
         for _ in range(1 + second % 4):
             await asyncio.sleep(0.5 + second % 3)
+            self.overturned[booking.id] += 1
             await self.cluster.fake.dashboard.overturn_chargebacks(booking.id)
 
     async def move_money(self, first: int, second: int) -> None:

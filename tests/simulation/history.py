@@ -8,6 +8,7 @@ import logging
 import random
 import secrets
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -170,6 +171,7 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
         for fault in await finish_bookings(scenes, verdict, actors.environment.manually_moved):
             world.accuse(fault)
         await _judge_bookings(actors)
+        await _judge_verdicts(actors, scenes)
         told = [
             booking
             for booking in await _stored_bookings(actors)
@@ -328,6 +330,18 @@ def _judge_tab(actors: Actors) -> None:
 async def _stored_bookings(actors: Actors) -> list[Booking]:
     async with actors.cluster.shared.store.read_view() as view:
         return [one.booking for one in await view.ledger.audited_bookings(0, 10_000)]
+
+
+async def _judge_verdicts(actors: Actors, scenes: Scenes) -> None:
+    """No verdict of a bank was booked as changed more often than the bank changed it."""
+    for one in await scenes.scene.audited_bookings():
+        keys = [posting.key.rpartition(":") for posting in one.postings]
+        changes = Counter(ref for ref, _, end in keys if ref.startswith("cb:") and end.isdigit())
+        made = actors.environment.overturned[one.booking.id]
+        booked = max(changes.values(), default=0)
+        if booked > made:
+            text = f"booking {one.booking.id}: {booked} changes of a verdict are booked, not {made}"
+            actors.cluster.world.accuse(text)
 
 
 async def _judge_bookings(actors: Actors) -> None:
