@@ -32,9 +32,6 @@ from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 BODY_DRAIN_TIMEOUT_SECONDS: Final = 1.0
 """Maximum time for discarding a response's body."""
 
-RESOLVE_TIMEOUT_SECONDS: Final = 3.0
-"""Timeout for resolving a name when an endpoint is registered."""
-
 
 class HttpSender:
     """Implements `WebhookSender`. Create it inside a running event loop.
@@ -87,14 +84,7 @@ class HttpSender:
         return response.status
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        try:
-            async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
-                await self._guard.resolve_safe_addresses(host)
-        except TimeoutError:
-            return False
-        except ConnectionNotMade as not_sent:
-            return not_sent.failure is DeliveryFailure.UNSAFE_ADDRESS
-        return False
+        return await self._guard.resolves_to_unsafe(host)
 
     async def close(self) -> None:
         await self._keepalive_session.close()

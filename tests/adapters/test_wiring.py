@@ -133,9 +133,6 @@ async def test_the_sender_is_created_on_first_use(
             made.append(given)
             return 204
 
-        async def resolves_to_unsafe(self, host: str) -> bool:
-            return host == "metadata.internal"
-
         async def close(self) -> None:
             made.append("closed")
 
@@ -146,10 +143,31 @@ async def test_the_sender_is_created_on_first_use(
 
     async with wiring.open_ports(settings(database_url, WEBHOOK_ALLOW_INSECURE="1")) as ports:
         assert await ports.webhook_sender.send("http://127.0.0.1:9", {"a": "b"}, b"{}", 10) == 204
+
+    assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
+
+
+async def test_names_are_checked_without_the_sender(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names of new endpoints are resolved by one resolver, which is closed at the end, and the
+    setting for insecure URLs allows loopback."""
+    asked: list[str] = []
+
+    class Names:
+        async def resolve(self, name: str) -> list[str]:
+            asked.append(name)
+            return ["10.0.0.1" if name == "metadata.internal" else "127.0.0.1"]
+
+        async def close(self) -> None:
+            asked.append("closed")
+
+    monkeypatch.setattr("staffbooking_adapters.webhook.gate.SystemNameResolver", Names)
+    async with wiring.open_ports(settings(database_url, WEBHOOK_ALLOW_INSECURE="1")) as ports:
         assert await ports.webhook_sender.resolves_to_unsafe("metadata.internal")
         assert not await ports.webhook_sender.resolves_to_unsafe("crm.example")
 
-    assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
+    assert asked == ["metadata.internal", "crm.example", "closed"]
 
 
 async def test_unused_ports_load_no_library(database_url: str) -> None:

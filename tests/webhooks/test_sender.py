@@ -293,7 +293,7 @@ async def test_few_addresses_are_tried() -> None:
 
 async def test_resolving_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup that times out does not make a name unsafe."""
-    monkeypatch.setattr(sender, "RESOLVE_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(gate, "RESOLVE_TIMEOUT_SECONDS", 0.05)
     async with sending(names=HangingResolver()) as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
 
