@@ -25,4 +25,3 @@ def collect_as_usual() -> None:
     garbage by now (a twentieth) is kept, since finding it would delay the start."""
     gc.freeze()
     gc.set_threshold(*_usual_thresholds)
-

@@ -195,6 +195,30 @@ anyio.run(work)
     assert ended.stderr.strip() == ""
 
 
+@pytest.mark.parametrize(("sends", "loaded"), [(False, ""), (True, "aiohttp")])
+async def test_only_what_sends_webhooks_loads_their_client(
+    database_url: str, sends: bool, loaded: str
+) -> None:
+    """A long-running process loads the HTTP client of webhooks at its start if it sends some, and
+    otherwise not at all."""
+    code = f"""
+import sys, anyio
+from staffbooking_adapters.settings import load_settings
+from staffbooking_adapters.wiring import open_ports
+
+async def work():
+    settings = load_settings({{"STAFFBOOKING_DATABASE_URL": {database_url!r}}})
+    async with open_ports(settings, is_long_running=True, sends_webhooks={sends}):
+        sys.exit(" ".join({{"aiohttp"}} & sys.modules.keys()))
+
+anyio.run(work)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.stderr.strip() == loaded
+
+
 @pytest.mark.parametrize(
     ("given", "wire"),
     [

@@ -20,7 +20,7 @@ from staffbooking_adapters.testing.receivers import (
     SingleAddressResolver,
     respond_with,
 )
-from staffbooking_adapters.webhook import connections, gate, sender
+from staffbooking_adapters.webhook import connections, gate
 from staffbooking_adapters.webhook.sender import HttpSender, create_tls_context
 from staffbooking_core import __version__
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
