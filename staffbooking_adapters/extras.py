@@ -31,7 +31,8 @@ EXTRAS: Final = {
     "mail": _extra("Mails over SMTP need", "aiosmtplib certifi idna jinja2"),
     "socketio": _extra("Socket.IO needs", "engineio socketio"),
     "worker": _extra(
-        "Sending webhooks and fetching calendars need", "aiodns aiohttp certifi pycares yarl"
+        "Sending webhooks and fetching calendars need",
+        "aiodns aiohttp certifi httptools pycares yarl",
     ),
     "http": _extra(
         "The HTTP server needs",

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from staffbooking_adapters.sql.store import SqlStore
     from staffbooking_adapters.stripe.processor import StripeProcessor
     from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
-    from staffbooking_adapters.webhook.gate import AddressGuard
     from staffbooking_adapters.webhook.sender import HttpSender
 
 
@@ -156,15 +155,10 @@ async def sql_ports(
 
 @asynccontextmanager
 async def open_ports(
-    settings: Settings,
-    *,
-    is_long_running: bool = False,
-    sends_webhooks: bool = False,
-    **adapters: Any,
+    settings: Settings, *, is_long_running: bool = False, **adapters: Any
 ) -> AsyncIterator[Ports]:
     """Open all ports and close them when the context ends. A long-running process preloads
-    libraries and data, so that no request waits for them; one that sends webhooks also preloads
-    their HTTP client, which other processes need not hold in memory.
+    libraries and data, so that no request waits for them.
 
     `adapters` replace ports by their names in `Ports`, except those of the database: store,
     admission, hints. The caller closes them. With `payments` there is no sandbox, unless it is
@@ -201,12 +195,10 @@ async def open_ports(
         if is_long_running:
             if problem := find_files_problem(settings):
                 raise SettingsError("FILES_DIR", f"can't be used: {problem}")
-            sender.get_guard()
+            sender.get_sender()
             content_filter.load()
             calendars.load()
             pictures.load()
-        if sends_webhooks:
-            sender.get_sender()
         chat = _make_chat(settings, is_preloaded=is_long_running)
         stack.push_async_callback(chat.close)
         payments, sandbox = (
@@ -282,12 +274,10 @@ def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> St
 
 
 class _LazySender:
-    """A webhook sender whose parts are created on first use: most commands need neither, and a
-    server only checks the names of new endpoints, without the HTTP client."""
+    """A webhook sender that is created on first use: most commands send no webhooks."""
 
     def __init__(self, *, insecure: bool) -> None:
         self._insecure = insecure
-        self._guard: AddressGuard | None = None
         self._sender: HttpSender | None = None
 
     async def send(
@@ -296,21 +286,11 @@ class _LazySender:
         return await self.get_sender().send(url, headers, body, timeout_seconds)
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        return await self.get_guard().resolves_to_unsafe(host)
+        return await self.get_sender().resolves_to_unsafe(host)
 
     async def close(self) -> None:
-        if self._guard is not None:
-            await self._guard.resolver.close()
         if self._sender is not None:
             await self._sender.close()
-
-    def get_guard(self) -> AddressGuard:
-        if self._guard is None:
-            check_extra("worker")
-            from staffbooking_adapters.webhook.gate import AddressGuard, SystemNameResolver
-
-            self._guard = AddressGuard(SystemNameResolver(), self._insecure)
-        return self._guard
 
     def get_sender(self) -> HttpSender:
         if self._sender is None:

@@ -34,25 +34,19 @@ def read_settings(listening_address: str | None = None, **defaults: str) -> Sett
 
 
 @asynccontextmanager
-async def ready_ports(
-    wanted: Settings, *, is_long_running: bool = False, sends_webhooks: bool = False
-) -> AsyncIterator[Ports]:
+async def ready_ports(wanted: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
     """The ports, on a database with this version's schema; a long-running process preloads
     everything it may need. Raises CommandRefused if the schema differs."""
     from staffbooking_adapters import wiring
 
     if problem := await wiring.find_schema_problem(wanted):
         raise CommandRefused(problem)
-    async with wiring.open_ports(
-        wanted, is_long_running=is_long_running, sends_webhooks=sends_webhooks
-    ) as ports:
+    async with wiring.open_ports(wanted, is_long_running=is_long_running) as ports:
         yield ports
 
 
 @asynccontextmanager
-async def lasting_ports(
-    wanted: Settings, stop: anyio.Event, *, sends_webhooks: bool = False
-) -> AsyncIterator[Ports | None]:
+async def lasting_ports(wanted: Settings, stop: anyio.Event) -> AsyncIterator[Ports | None]:
     """The ports of a long-running process, which waits while the database is out of reach; None
     if `stop` was set meanwhile. Raises CommandRefused if the schema differs."""
     import anyio
@@ -63,8 +57,7 @@ async def lasting_ports(
         ports, last_problem = None, None
         while ports is None and not stop.is_set():
             try:
-                opening = ready_ports(wanted, is_long_running=True, sends_webhooks=sends_webhooks)
-                ports = await stack.enter_async_context(opening)
+                ports = await stack.enter_async_context(ready_ports(wanted, is_long_running=True))
             except Exception as error:
                 if not isinstance(innermost(error), StoreUnavailable):
                     raise

@@ -10,14 +10,14 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from staffbooking_adapters.webhook.connections import MAX_RESPONSE_BYTES, GuardedConnector
+from staffbooking_adapters.webhook.calendar_connector import GuardedConnector
+from staffbooking_adapters.webhook.dialing import MAX_RESPONSE_BYTES, create_tls_context
 from staffbooking_adapters.webhook.gate import (
     AddressGuard,
     ConnectionNotMade,
     NameResolver,
     SystemNameResolver,
 )
-from staffbooking_adapters.webhook.sender import create_tls_context
 from staffbooking_core import __version__
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
@@ -87,13 +87,10 @@ class HttpCalendarFetcher:
         await self._resolver.close()
 
     def _open_session(self, max_bytes: int) -> aiohttp.ClientSession:
-        """A session for one read: its connections are not shared and not kept."""
-        connector = GuardedConnector(
-            *(self._guard, self._tls, set()),
-            is_keepalive=False,
-            # The body is counted as it is read; this bounds what a server sends besides.
-            max_response_bytes=2 * max_bytes + MAX_RESPONSE_BYTES,
-        )
+        """A session for one read."""
+        # The body is counted as it is read; this bounds what a server sends besides.
+        max_response_bytes = 2 * max_bytes + MAX_RESPONSE_BYTES
+        connector = GuardedConnector(self._guard, self._tls, max_response_bytes)
         return aiohttp.ClientSession(
             connector=connector,
             headers={

@@ -27,9 +27,6 @@ security_log = logging.getLogger("staffbooking.security")
 _DNS_TIMEOUT_SECONDS: Final = 1.0
 """Timeout of the first DNS query; the second and last try takes twice as long."""
 
-RESOLVE_TIMEOUT_SECONDS: Final = 3.0
-"""Timeout for resolving a name when an endpoint is registered."""
-
 MAX_ADDRESSES: Final = 3
 """Maximum addresses of a name that are tried."""
 
@@ -98,18 +95,6 @@ class AddressGuard:
             security_log.warning("webhook_address_refused", extra={"host": host})
             raise ConnectionNotMade(DeliveryFailure.UNSAFE_ADDRESS)
         return _interleave_ip_versions(found)[:MAX_ADDRESSES]
-
-    async def resolves_to_unsafe(self, host: str) -> bool:
-        """Whether a host name resolves to an unsafe address; False if it does not resolve in
-        RESOLVE_TIMEOUT_SECONDS."""
-        try:
-            async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
-                await self.resolve_safe_addresses(host)
-        except TimeoutError:
-            return False
-        except ConnectionNotMade as not_made:
-            return not_made.failure is DeliveryFailure.UNSAFE_ADDRESS
-        return False
 
     def is_allowed(self, address: str) -> bool:
         return is_safe_address(address, allow_loopback=self.allow_loopback) and (

@@ -1,4 +1,4 @@
-"""The webhook sender, based on aiohttp (CONTRACT 7)."""
+"""The webhook sender (CONTRACT 7)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-import aiohttp
-import certifi
+from attrs import frozen
 from yarl import URL
 
 from staffbooking_adapters.webhook.connections import (
-    MAX_RESPONSE_BYTES,
-    BoundedResponseHandler,
-    GuardedConnector,
+    ConnectionPool,
+    HttpConnection,
     StaleConnection,
-    UrlKeyedRequest,
 )
+from staffbooking_adapters.webhook.dialing import create_tls_context, open_connection
 from staffbooking_adapters.webhook.gate import (
     AddressGuard,
     ConnectionNotMade,
@@ -31,6 +29,9 @@ from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 
 BODY_DRAIN_TIMEOUT_SECONDS: Final = 1.0
 """Maximum time for discarding a response's body."""
+
+RESOLVE_TIMEOUT_SECONDS: Final = 3.0
+"""Timeout for resolving a name when an endpoint is registered."""
 
 
 class HttpSender:
@@ -50,14 +51,8 @@ class HttpSender:
         self._insecure = insecure
         self._resolver = resolver or SystemNameResolver()
         self._guard = AddressGuard(self._resolver, insecure)
-        context = tls or create_tls_context()
-        connections: set[BoundedResponseHandler] = set()
-        self._keepalive_session = _create_session(
-            GuardedConnector(self._guard, context, connections, is_keepalive=True)
-        )
-        self._fresh_session = _create_session(
-            GuardedConnector(self._guard, context, connections, is_keepalive=False)
-        )
+        self._tls = tls or create_tls_context()
+        self._pool = ConnectionPool()
 
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
@@ -66,85 +61,96 @@ class HttpSender:
         BODY_DRAIN_TIMEOUT_SECONDS and within `timeout_seconds` of the start."""
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         try:
-            target = _build_target(url, self._insecure)
+            target = _parse_target(url, self._insecure)
         except ValueError:
             return DeliveryFailure.UNSAFE_ADDRESS
+        request = _format_request(target, headers, body)
         try:
             async with asyncio.timeout_at(deadline):
-                response = await self._post(target, headers, body)
+                connection, outcome = await self._post(target, request)
         except TimeoutError:
             return DeliveryFailure.TIMEOUT
         except ConnectionNotMade as not_sent:
             return not_sent.failure
-        except aiohttp.ClientConnectionError:
-            return DeliveryFailure.CONNECTION_CLOSED
-        except aiohttp.ClientError:
-            return DeliveryFailure.MALFORMED_RESPONSE
-        await _drain_body(response, deadline)
-        return response.status
+        try:
+            # Most responses have no body, and a timeout context is expensive.
+            if not connection.is_complete:
+                await _discard_body(connection, deadline)
+        finally:
+            self._pool.release(url, connection)
+        return outcome
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        return await self._guard.resolves_to_unsafe(host)
+        try:
+            async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+                await self._guard.resolve_safe_addresses(host)
+        except TimeoutError:
+            return False
+        except ConnectionNotMade as not_sent:
+            return not_sent.failure is DeliveryFailure.UNSAFE_ADDRESS
+        return False
 
     async def close(self) -> None:
-        await self._keepalive_session.close()
-        await self._fresh_session.close()
+        await self._pool.close()
         await self._resolver.close()
 
     async def _post(
-        self, target: URL, headers: Mapping[str, str], body: bytes
-    ) -> aiohttp.ClientResponse:
-        try:
-            return await self._keepalive_session.post(
-                target, headers=headers, data=body, allow_redirects=False
-            )
-        except StaleConnection:
-            return await self._fresh_session.post(
-                target, headers=headers, data=body, allow_redirects=False
-            )
+        self, target: _Target, request: bytes
+    ) -> tuple[HttpConnection, int | DeliveryFailure]:
+        kept = self._pool.acquire(target.url)
+        if kept is not None:
+            try:
+                return kept, await kept.post(request)
+            except StaleConnection:
+                pass
+        connection = await open_connection(
+            self._pool.create_connection,
+            *(self._guard, target.host, target.port, self._tls if target.is_https else None),
+        )
+        return connection, await connection.post(request)
 
 
-def create_tls_context() -> ssl.SSLContext:
-    """A context with the system's root certificates, or certifi's if the system has none."""
-    context = ssl.create_default_context()
-    if not context.cert_store_stats()["x509_ca"]:
-        context.load_verify_locations(certifi.where())
-    return context
+@frozen
+class _Target:
+    """A registered URL, and the part of its requests that is always the same."""
+
+    url: str
+    host: str
+    port: int
+    is_https: bool
+    head: str
 
 
 @lru_cache(4096)
-def _build_target(url: str, insecure: bool) -> URL:
-    """The registered URL with the host in its validated form."""
-    return URL(url, encoded=True).with_host(validate_webhook_url(url, allow_insecure=insecure))
-
-
-def _create_session(connector: GuardedConnector) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=connector,
-        request_class=UrlKeyedRequest,
-        headers={"User-Agent": f"staffbooking/{__version__}", "Accept-Encoding": "identity"},
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
-        trust_env=False,
-        timeout=aiohttp.ClientTimeout(total=None),
-        read_bufsize=16 * 1024,
-        # The connection bounds the whole response, so its parts need no lower limits.
-        max_line_size=MAX_RESPONSE_BYTES,
-        max_field_size=MAX_RESPONSE_BYTES,
-        max_headers=MAX_RESPONSE_BYTES,
+def _parse_target(url: str, insecure: bool) -> _Target:
+    """Raises ValueError."""
+    # The host in its validated form; all else as it is registered.
+    parsed = URL(url, encoded=True).with_host(validate_webhook_url(url, allow_insecure=insecure))
+    host, port = parsed.raw_host, parsed.port
+    assert host is not None
+    assert port is not None
+    head = (
+        f"POST {parsed.raw_path_qs} HTTP/1.1\r\n"
+        f"Host: {parsed.host_port_subcomponent}\r\n"
+        f"User-Agent: staffbooking/{__version__}\r\n"
+        "Accept: */*\r\n"
+        "Accept-Encoding: identity\r\n"
     )
+    return _Target(url, host, port, parsed.scheme == "https", head)
 
 
-async def _drain_body(response: aiohttp.ClientResponse, deadline: float) -> None:
+def _format_request(target: _Target, headers: Mapping[str, str], body: bytes) -> bytes:
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if not len(headers) == fields.count("\r") == fields.count("\n"):
+        raise AssertionError("a header may not hold a line break")
+    return f"{target.head}{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def _discard_body(connection: HttpConnection, deadline: float) -> None:
     """Read a short body to its end, so that the connection can be reused."""
     deadline = min(deadline, asyncio.get_running_loop().time() + BODY_DRAIN_TIMEOUT_SECONDS)
     try:
-        # Most responses have no body, and a timeout context is expensive.
-        if not response.content.at_eof():
-            async with asyncio.timeout_at(deadline):
-                async for _ in response.content.iter_any():
-                    pass
-    except (TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout_at(deadline):
+            await connection.discard_body()
+    except TimeoutError:
         pass
-    finally:
-        response.close()

@@ -106,7 +106,7 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
     async with stop_on_signal() as stop:
         await upgrade_schema(settings)
         async with (
-            ready_ports(settings, is_long_running=True, sends_webhooks=True) as ports,
+            ready_ports(settings, is_long_running=True) as ports,
             anyio.create_task_group() as jobs,
         ):
             text = await _prepare_sample(ports, settings, folder)

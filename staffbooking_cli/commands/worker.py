@@ -43,10 +43,7 @@ async def _run_until_stopped(wanted: Settings) -> None:
     from staffbooking_cli.running import stop_on_signal
     from staffbooking_worker.main import run_worker
 
-    async with (
-        stop_on_signal() as stop,
-        lasting_ports(wanted, stop, sends_webhooks=True) as ports,
-    ):
+    async with stop_on_signal() as stop, lasting_ports(wanted, stop) as ports:
         if ports is None:
             return
         garbage.collect_as_usual()

@@ -133,6 +133,9 @@ async def test_the_sender_is_created_on_first_use(
             made.append(given)
             return 204
 
+        async def resolves_to_unsafe(self, host: str) -> bool:
+            return host == "metadata.internal"
+
         async def close(self) -> None:
             made.append("closed")
 
@@ -143,49 +146,36 @@ async def test_the_sender_is_created_on_first_use(
 
     async with wiring.open_ports(settings(database_url, WEBHOOK_ALLOW_INSECURE="1")) as ports:
         assert await ports.webhook_sender.send("http://127.0.0.1:9", {"a": "b"}, b"{}", 10) == 204
+        assert await ports.webhook_sender.resolves_to_unsafe("metadata.internal")
+        assert not await ports.webhook_sender.resolves_to_unsafe("crm.example")
 
     assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
 
 
-async def test_names_are_checked_without_the_sender(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("is_long_running", "late"),
+    [
+        (False, {"aiohttp", "aiodns", "cryptography", "redis", "PIL"}),
+        (True, {"aiohttp", "asyncpg", "cryptography", "stripe"}),
+    ],
+    ids=["command", "server or worker"],
+)
+async def test_unused_ports_load_no_library(
+    database_url: str, is_long_running: bool, late: set[str]
 ) -> None:
-    """The names of new endpoints are resolved by one resolver, which is closed at the end, and the
-    setting for insecure URLs allows loopback."""
-    asked: list[str] = []
-
-    class Names:
-        async def resolve(self, name: str) -> list[str]:
-            asked.append(name)
-            return ["10.0.0.1" if name == "metadata.internal" else "127.0.0.1"]
-
-        async def close(self) -> None:
-            asked.append("closed")
-
-    monkeypatch.setattr("staffbooking_adapters.webhook.gate.SystemNameResolver", Names)
-    async with wiring.open_ports(settings(database_url, WEBHOOK_ALLOW_INSECURE="1")) as ports:
-        assert await ports.webhook_sender.resolves_to_unsafe("metadata.internal")
-        assert not await ports.webhook_sender.resolves_to_unsafe("crm.example")
-
-    assert asked == ["metadata.internal", "crm.example", "closed"]
-
-
-async def test_unused_ports_load_no_library(database_url: str) -> None:
     """Ports that are opened but not used load no library for webhooks, seals, images or
-    broadcasts."""
-    environ = {
-        "STAFFBOOKING_DATABASE_URL": database_url,
-        "STAFFBOOKING_REDIS_URL": "redis://127.0.0.1:1",
-    }
+    broadcasts; those of a long-running process on SQLite load none for calendars of others."""
+    environ = {"STAFFBOOKING_DATABASE_URL": database_url}
+    if not is_long_running:
+        environ["STAFFBOOKING_REDIS_URL"] = "redis://127.0.0.1:1"
     code = f"""
 import sys, anyio
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
 
 async def work():
-    async with open_ports(load_settings({environ!r})):
-        late = {{"aiohttp", "aiodns", "cryptography", "redis", "PIL"}}
-        sys.exit(" ".join(late & sys.modules.keys()))
+    async with open_ports(load_settings({environ!r}), is_long_running={is_long_running}):
+        sys.exit(" ".join({late!r} & sys.modules.keys()))
 
 anyio.run(work)
 """
@@ -193,30 +183,6 @@ anyio.run(work)
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert ended.stderr.strip() == ""
-
-
-@pytest.mark.parametrize(("sends", "loaded"), [(False, ""), (True, "aiohttp")])
-async def test_only_what_sends_webhooks_loads_their_client(
-    database_url: str, sends: bool, loaded: str
-) -> None:
-    """A long-running process loads the HTTP client of webhooks at its start if it sends some, and
-    otherwise not at all."""
-    code = f"""
-import sys, anyio
-from staffbooking_adapters.settings import load_settings
-from staffbooking_adapters.wiring import open_ports
-
-async def work():
-    settings = load_settings({{"STAFFBOOKING_DATABASE_URL": {database_url!r}}})
-    async with open_ports(settings, is_long_running=True, sends_webhooks={sends}):
-        sys.exit(" ".join({{"aiohttp"}} & sys.modules.keys()))
-
-anyio.run(work)
-"""
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert ended.stderr.strip() == loaded
 
 
 @pytest.mark.parametrize(

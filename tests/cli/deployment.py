@@ -44,7 +44,7 @@ class CliDeployment:
 
     @asynccontextmanager
     async def open_ports(
-        self, _: Settings, *, is_long_running: bool = False, sends_webhooks: bool = False
+        self, _: Settings, *, is_long_running: bool = False
     ) -> AsyncIterator[Ports]:
         yield self.ports
 

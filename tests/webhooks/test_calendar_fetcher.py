@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gzip
 
+import aiohttp
 import pytest
 import trustme
+from aiohttp.client_proto import ResponseHandler
 
 from staffbooking_adapters.testing.receivers import (
     Behaviour,
@@ -28,6 +30,7 @@ from staffbooking_adapters.testing.receivers import (
     respond_status,
     respond_with,
 )
+from staffbooking_adapters.webhook import calendar_connector
 from staffbooking_adapters.webhook.calendars import HttpCalendarFetcher
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
@@ -258,3 +261,18 @@ async def test_redirects_end(location: str) -> None:
     async with ReceiverServer(respond_redirect(302, location)) as server:
         assert await fetch(server.url) is CalendarReadFault.UNREACHABLE
     assert len(server.requests) <= 6
+
+
+@pytest.mark.parametrize(
+    ("ours", "base", "overridden"),
+    [
+        (calendar_connector.BoundedResponseHandler, ResponseHandler, "data_received close"),
+        (calendar_connector.GuardedConnector, aiohttp.BaseConnector, "_create_connection"),
+    ],
+)
+def test_the_overridden_methods_exist(ours: type, base: type, overridden: str) -> None:
+    """The undocumented aiohttp methods that we override exist, so that limits and checks stay in
+    effect."""
+    for name in overridden.split():
+        assert name in vars(ours)
+        assert hasattr(base, name)

@@ -7,10 +7,8 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
 import trustme
-from aiohttp.client_proto import ResponseHandler
 
 from staffbooking_adapters.testing.receivers import (
     FakeResolver,
@@ -20,8 +18,9 @@ from staffbooking_adapters.testing.receivers import (
     SingleAddressResolver,
     respond_with,
 )
-from staffbooking_adapters.webhook import connections, gate
-from staffbooking_adapters.webhook.sender import HttpSender, create_tls_context
+from staffbooking_adapters.webhook import connections, gate, sender
+from staffbooking_adapters.webhook.dialing import create_tls_context
+from staffbooking_adapters.webhook.sender import HttpSender
 from staffbooking_core import __version__
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from tests.support.tls import client_tls_context, server_tls_context
@@ -68,6 +67,15 @@ async def test_body_and_headers_are_sent_unchanged() -> None:
         "user-agent": f"staffbooking/{__version__}",
     }
     assert got.headers == expected
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-More: b", "a\nX-More: b", "a\rb"])
+async def test_a_header_with_a_line_break_is_refused(value: str) -> None:
+    """A header that holds a line break, which only a bug can cause, is not sent."""
+    async with ReceiverServer(respond_with()) as receiver, sending() as sends:
+        with pytest.raises(AssertionError):
+            await sends.send(receiver.url, {"X-Webhook-Id": value}, b"{}", AMPLE)
+    assert receiver.connections == 0
 
 
 async def test_the_host_name_is_sent() -> None:
@@ -254,9 +262,9 @@ async def test_data_on_an_idle_connection_is_no_response() -> None:
 async def test_a_receiver_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is aborted at the end of an attempt, without waiting for a TLS shutdown."""
     accepted, ended = asyncio.Event(), asyncio.Event()
-    lost = connections.BoundedResponseHandler.connection_lost
+    lost = connections.HttpConnection.connection_lost
 
-    def note(wire: connections.BoundedResponseHandler, error: BaseException | None) -> None:
+    def note(wire: connections.HttpConnection, error: Exception | None) -> None:
         lost(wire, error)
         ended.set()
 
@@ -265,7 +273,7 @@ async def test_a_receiver_that_reads_nothing(monkeypatch: pytest.MonkeyPatch) ->
         accepted.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(connections.BoundedResponseHandler, "connection_lost", note)
+    monkeypatch.setattr(connections.HttpConnection, "connection_lost", note)
     receiver = ReceiverServer(reads_nothing, server_tls_context(AUTHORITY, "127.0.0.1"))
     async with receiver, sending() as sends:
         sent = asyncio.create_task(sends.send(receiver.url, HEADERS, b"{}", AMPLE))
@@ -293,7 +301,7 @@ async def test_few_addresses_are_tried() -> None:
 
 async def test_resolving_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup that times out does not make a name unsafe."""
-    monkeypatch.setattr(gate, "RESOLVE_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(sender, "RESOLVE_TIMEOUT_SECONDS", 0.05)
     async with sending(names=HangingResolver()) as sends:
         assert not await sends.resolves_to_unsafe("hooks.test")
 
@@ -318,24 +326,3 @@ def test_certifi_is_used_without_system_roots(monkeypatch: pytest.MonkeyPatch) -
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     monkeypatch.setattr(ssl, "create_default_context", lambda: bare)
     assert create_tls_context().cert_store_stats()["x509_ca"] > 50
-
-
-@pytest.mark.parametrize(
-    ("ours", "base", "overridden"),
-    [
-        (
-            connections.BoundedResponseHandler,
-            ResponseHandler,
-            "connection_made connection_lost set_response_params data_received set_exception "
-            "should_close is_connected close",
-        ),
-        (connections.UrlKeyedRequest, aiohttp.ClientRequest, "connection_key"),
-        (connections.GuardedConnector, aiohttp.BaseConnector, "_create_connection"),
-    ],
-)
-def test_the_overridden_methods_exist(ours: type, base: type, overridden: str) -> None:
-    """The undocumented aiohttp methods that we override exist, so that limits and checks stay in
-    effect."""
-    for name in overridden.split():
-        assert name in vars(ours)
-        assert hasattr(base, name)

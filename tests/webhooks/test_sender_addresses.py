@@ -17,7 +17,7 @@ from staffbooking_adapters.testing.receivers import (
     SingleAddressResolver,
     respond_redirect,
 )
-from staffbooking_adapters.webhook import connections
+from staffbooking_adapters.webhook import dialing
 from staffbooking_adapters.webhook.sender import HttpSender
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from tests.support.dns import has_ipv6_loopback
@@ -180,11 +180,11 @@ async def test_public_urls(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
     """Public URLs are allowed, and the connection is made to their exact address and port."""
     tried: list[tuple[object, int]] = []
 
-    async def connect(_: object, address: str, port: int) -> socket.socket:
+    async def connect(address: str, port: int) -> socket.socket:
         tried.append((ip_address(address), port))
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(connections.GuardedConnector, "_connect", connect)
+    monkeypatch.setattr(dialing, "connect_socket", connect)
     async with sending(SingleAddressResolver(NAMED_ADDRESSES)) as sends:
         for url in PUBLIC[group]:
             ended = await sends.send(url, {}, b"{}", AMPLE)

@@ -32,8 +32,8 @@ from staffbooking_adapters.testing.receivers import (
     respond_with,
     unaccepting_port,
 )
-from staffbooking_adapters.webhook import connections, sender
-from staffbooking_adapters.webhook.connections import MAX_RESPONSE_BYTES
+from staffbooking_adapters.webhook import dialing, sender
+from staffbooking_adapters.webhook.dialing import MAX_RESPONSE_BYTES
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from tests.support.tls import client_tls_context, server_tls_context
 
@@ -280,7 +280,7 @@ def test_a_body_does_not_outlast_the_deadline(loop: Loop, monkeypatch: pytest.Mo
 
 def test_an_unreachable_address(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connecting to an address has its own timeout, so that the next one is tried."""
-    monkeypatch.setattr(connections, "CONNECT_TIMEOUT_SECONDS", SHORT)
+    monkeypatch.setattr(dialing, "CONNECT_TIMEOUT_SECONDS", SHORT)
 
     async def with_two_addresses() -> int | DeliveryFailure:
         async with unaccepting_port() as full:

@@ -29,7 +29,7 @@ async def main(attempt_seconds: float, lease_seconds: float) -> None:
     settings_with_policy = evolve(settings, policy=policy)
     async with (
         stop_on_signal() as stop,
-        open_ports(settings_with_policy, is_long_running=True, sends_webhooks=True) as ports,
+        open_ports(settings_with_policy, is_long_running=True) as ports,
     ):
         await run_worker(ports, stop)
 
