@@ -178,6 +178,7 @@ async def _run_sql(url: str, statements: Iterable[str]) -> None:
     connection = await asyncpg.connect(driver_url(url))
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        await connection.execute("SET session_replication_role = replica")  # no foreign-key checks
         for statement in statements:
             await connection.execute(statement)
         await connection.execute("VACUUM (ANALYZE)")
