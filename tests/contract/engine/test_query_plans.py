@@ -447,6 +447,12 @@ async def test_processor_events_are_claimed_along_their_due_times(postgres, sqli
     )
 
 
+async def test_the_last_place_in_the_feed_is_sought_in_its_index(sqlite):
+    """One entry of the index is read, not the whole feed."""
+    [line] = sqlite_plan(sqlite, "last place")
+    assert line.startswith("SEARCH events USING COVERING INDEX uq_events_position")
+
+
 async def test_cancelled_deliveries_have_an_index(postgres, sqlite):
     """The log of cancelled deliveries reads no others."""
     name, index = "log of an endpoint, cancelled", "ix_webhook_deliveries_cancelled"
