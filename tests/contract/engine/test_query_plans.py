@@ -404,69 +404,6 @@ async def test_a_search_for_people_reads_terms_in_their_order(postgres, sqlite):
         assert not any("TEMP B-TREE" in line for line in lines)
 
 
-LISTS_OF_BOOKINGS = ("own bookings", "own bookings, later", "all bookings", "all bookings, later")
-
-
-@pytest.mark.parametrize("name", LISTS_OF_BOOKINGS)
-async def test_lists_of_bookings_read_the_rows_of_their_page_alone(postgres, sqlite, name):
-    """A page is found in indexes alone, save for urgent requests; then its rows are read by id."""
-    plan = await postgresql_plan(postgres, name)
-    scans = [line for line in plan if re.search(r"(Scan|on) .*\bbookings\b", line)]
-    alone = r"Index Only Scan|using (pk_bookings|ix_bookings_urgent)|Bitmap Heap Scan"
-    assert [line for line in scans if not re.search(alone, line)] == []
-    assert sum("Index Only Scan" in line for line in scans) >= 1
-    heap_scans = [line for line in plan if "Bitmap Heap Scan on bookings" in line]
-    assert len(heap_scans) <= sum("ix_bookings_urgent" in line for line in plan)
-    lines = sqlite_plan(sqlite, name)
-    covered = r"COVERING INDEX|INTEGER PRIMARY KEY|ix_bookings_urgent|MULTI-INDEX"
-    reads = [line for line in lines if re.search(r"(SCAN|SEARCH) bookings\b", line)]
-    assert [line for line in reads if not re.search(covered, line)] == []
-
-
-async def test_competing_requests_are_sought_near_the_start(sqlite):
-    """Earlier and later bookings of the companion are left out by the index."""
-    lines = sqlite_plan(sqlite, "contenders")
-    assert any("companion_id=? AND starts_at>? AND starts_at<?" in line for line in lines), lines
-
-
-@pytest.mark.parametrize("name", ["newest messages", "newer messages"])
-async def test_messages_of_a_conversation_are_not_sorted(postgres, sqlite, name):
-    """Their ids are read from the index in its order, so that a long history costs no more."""
-    plan = "\n".join(await postgresql_plan(postgres, name))
-    assert "Index Only Scan" in plan
-    assert "Sort" not in plan
-    assert not any("TEMP B-TREE FOR ORDER BY" in line for line in sqlite_plan(sqlite, name)[:2])
-
-
-async def test_processor_events_are_claimed_along_their_due_times(postgres, sqlite):
-    """Events that are to be tried again later are not read."""
-    plan = "\n".join(await postgresql_plan(postgres, "events"))
-    assert re.search(r"ix_processor_inbox_due.*\n +Index Cond: \(next_at <= ", plan), plan
-    assert any(
-        "ix_processor_inbox_due (next_at<?)" in line for line in sqlite_plan(sqlite, "events")
-    )
-
-
-async def test_the_last_place_in_the_feed_is_sought_in_its_index(sqlite):
-    """One entry of the index is read, not the whole feed."""
-    [line] = sqlite_plan(sqlite, "last place")
-    assert line.startswith("SEARCH events USING COVERING INDEX uq_events_position")
-
-
-async def test_cancelled_deliveries_have_an_index(postgres, sqlite):
-    """The log of cancelled deliveries reads no others."""
-    name, index = "log of an endpoint, cancelled", "ix_webhook_deliveries_cancelled"
-    assert index in "\n".join(await postgresql_plan(postgres, name))
-    assert index in "\n".join(sqlite_plan(sqlite, name))
-
-
-async def test_reviews_by_a_person_have_an_index(postgres, sqlite):
-    """The export of reviews reads the person's own alone."""
-    name, index = "next reviews by a person", "ix_reviews_reviewer"
-    assert index in "\n".join(await postgresql_plan(postgres, name))
-    assert index in "\n".join(sqlite_plan(sqlite, name))
-
-
 ALONG_IDS = (
     *("overview", "overviews", "newest messages", "newer messages"),
     "next messages of a reader",
