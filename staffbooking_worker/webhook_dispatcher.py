@@ -32,12 +32,12 @@ MAX_CONCURRENT_BATCHES = 64
 """Concurrent batches of healthy endpoints, and the same number of degraded ones."""
 
 MAX_BATCH_SECONDS = 0.1
-"""A batch starts no more attempts after this time if its endpoint is degraded or no slot is free,
-so that other endpoints get a slot."""
+"""A batch starts no more attempts after this time, so that other endpoints get a slot, and retries
+are found when they are due."""
 
 MAX_LONE_BATCH_SECONDS = 1.0
-"""The same where slots are free: claiming the rest of a batch again would only cost. It is not
-longer than the first wait for a retry, which the endpoint's next claim has to find."""
+"""The same while slots are free, and the endpoint is healthy and no attempt of the batch failed:
+claiming the rest of it again would only cost."""
 
 POLL_INTERVAL_SECONDS = 0.25
 """Seconds between polls without a hint. Polling is authoritative; hints only shorten it."""
@@ -235,6 +235,7 @@ class _BatchRun:
         self._secrets = deliveries.unseal_secrets(ports, endpoint_batch.endpoint)
         self._unsent = iter(endpoint_batch.due_deliveries)
         self._began_at = anyio.current_time()
+        self._has_retries = any(due.delivery.tries for due in endpoint_batch.due_deliveries)
         self._is_stopped = False
         self.attempt_count = 0
 
@@ -253,12 +254,14 @@ class _BatchRun:
                 self._ports, url, self._secrets, due_delivery
             )
             self.attempt_count += 1
+            self._has_retries |= outcome.error is not None
             sent = DeliveryResult(self._batch, due_delivery.delivery, outcome)
             if not await self._settler.settle(self._batch, sent):
                 self._is_stopped = True
 
     def _next_delivery(self) -> DueDelivery | None:
-        max_seconds = MAX_BATCH_SECONDS if self._is_slot_wanted() else MAX_LONE_BATCH_SECONDS
+        is_short = self._has_retries or self._is_slot_wanted()
+        max_seconds = MAX_BATCH_SECONDS if is_short else MAX_LONE_BATCH_SECONDS
         is_late = anyio.current_time() > self._began_at + max_seconds
         if self._is_stopped or is_late or self._stop.is_set():
             return None

@@ -153,20 +153,26 @@ async def test_a_busy_endpoint_does_not_starve_others(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "troubled", "claims"),
-    [(0.2, False, [16]), (0.6, False, [16, 8]), (0.06, True, [16, 8])],
-    ids=["healthy", "long", "degraded"],
+    ("seconds", "status", "troubled", "claims"),
+    [
+        (0.2, 200, False, [16]),
+        (0.6, 200, False, [16, 8]),
+        (0.06, 200, True, [16, 8]),
+        (0.06, 500, False, [16, 8]),
+    ],
+    ids=["healthy", "long", "degraded", "failing"],
 )
 async def test_a_batch_is_finished_while_slots_are_free(
     post: WebhookScenario,
     sender: GatedReceivers,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
+    status: int,
     troubled: bool,
     claims: Sequence[int],
 ) -> None:
     """While slots are free, a healthy endpoint's batch goes on for up to a second, so that it is
-    not claimed again; a degraded one's ends early."""
+    not claimed again; that of a degraded one, or with a failure, ends early."""
     endpoint = await add_endpoint_with_deliveries(
         post, deliveries.DELIVERY_BATCH_SIZE, troubled=troubled
     )
@@ -180,7 +186,7 @@ async def test_a_batch_is_finished_while_slots_are_free(
 
     async def take_time() -> int:
         await anyio.sleep(seconds)
-        return 200
+        return status
 
     monkeypatch.setattr(deliveries, "claim_batches", note_claims)
     sender.behaviours[endpoint.url] = take_time
