@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from attrs import asdict, evolve
@@ -24,9 +22,6 @@ _MAX_BATCH_HOURS = 5_000
 """Maximum hour entries of a batch: their days are expanded while the store holds row locks."""
 SKIPPED_PAGE_SIZE = 500
 
-_GC_THRESHOLD = 100_000
-"""Allocations between garbage collections: three or four collections per batch."""
-
 
 async def import_file(
     ports: Ports,
@@ -44,28 +39,15 @@ async def import_file(
     def read_batch() -> Sequence[ImportRow]:
         return next(batches, ())
 
-    with _infrequent_gc():
-        batch = read_batch()
-        while batch:
-            # The next batch is read while the store writes the current one.
-            async with asyncio.TaskGroup() as group:
-                following = group.create_task(asyncio.to_thread(read_batch))
-                done = await _import_batch(ports, done, batch)
-            report_progress(file.position, done.row_count - progress.row_count)
-            batch = following.result()
+    batch = read_batch()
+    while batch:
+        # The next batch is read while the store writes the current one.
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(asyncio.to_thread(read_batch))
+            done = await _import_batch(ports, done, batch)
+        report_progress(file.position, done.row_count - progress.row_count)
+        batch = following.result()
     return done
-
-
-@contextmanager
-def _infrequent_gc() -> Iterator[None]:
-    """Raise the collection threshold: rows create no cycles, and collecting after every 700
-    allocations would take a tenth of the time."""
-    usual, *others = gc.get_threshold()
-    gc.set_threshold(_GC_THRESHOLD, *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(usual, *others)
 
 
 def split_batches(rows: Iterable[ImportRow]) -> Iterator[Sequence[ImportRow]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
 from pathlib import Path
+
+from staffbooking_cli import garbage
 
 
 def main() -> None:
@@ -19,6 +22,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # Characters that the terminal's encoding lacks are printed as escapes.
             stream.reconfigure(errors="backslashreplace")
+    garbage.collect_rarely()
     try:
         from staffbooking_cli.app import app
     except ModuleNotFoundError as error:
@@ -27,7 +31,10 @@ def main() -> None:
         from staffbooking_adapters.extras import MissingExtra
 
         sys.exit(f"staffbooking: {MissingExtra('cli')}")
-    app(prog_name="staffbooking")
+    try:
+        app(prog_name="staffbooking")
+    finally:
+        gc.freeze()  # Otherwise Python looks through all modules for garbage before it exits.
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.abc
 
+from staffbooking_cli import garbage
 from staffbooking_cli.errors import CommandRefused
 
 if TYPE_CHECKING:
@@ -87,3 +88,4 @@ async def start_server(
             access_log=access_log,
         )
     )
+    garbage.collect_as_usual()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from staffbooking_cli import render
+from staffbooking_cli import garbage, render
 from staffbooking_cli.options import AsJson
 from staffbooking_cli.session import lasting_ports, read_settings, run_command
 
@@ -46,5 +46,6 @@ async def _run_until_stopped(wanted: Settings) -> None:
     async with stop_on_signal() as stop, lasting_ports(wanted, stop) as ports:
         if ports is None:
             return
+        garbage.collect_as_usual()
         render.print_note("The worker runs; Ctrl-C stops it.")
         await run_worker(ports, stop)

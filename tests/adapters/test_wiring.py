@@ -152,22 +152,30 @@ async def test_the_sender_is_created_on_first_use(
     assert made == [{"insecure": True}, ("http://127.0.0.1:9", {"a": "b"}, b"{}", 10), "closed"]
 
 
-async def test_unused_ports_load_no_library(database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("is_long_running", "late"),
+    [
+        (False, {"aiohttp", "aiodns", "cryptography", "redis", "PIL"}),
+        (True, {"aiohttp", "asyncpg", "cryptography", "stripe"}),
+    ],
+    ids=["command", "server or worker"],
+)
+async def test_unused_ports_load_no_library(
+    database_url: str, is_long_running: bool, late: set[str]
+) -> None:
     """Ports that are opened but not used load no library for webhooks, seals, images or
-    broadcasts."""
-    environ = {
-        "STAFFBOOKING_DATABASE_URL": database_url,
-        "STAFFBOOKING_REDIS_URL": "redis://127.0.0.1:1",
-    }
+    broadcasts; those of a long-running process on SQLite load none for calendars of others."""
+    environ = {"STAFFBOOKING_DATABASE_URL": database_url}
+    if not is_long_running:
+        environ["STAFFBOOKING_REDIS_URL"] = "redis://127.0.0.1:1"
     code = f"""
 import sys, anyio
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import open_ports
 
 async def work():
-    async with open_ports(load_settings({environ!r})):
-        late = {{"aiohttp", "aiodns", "cryptography", "redis", "PIL"}}
-        sys.exit(" ".join(late & sys.modules.keys()))
+    async with open_ports(load_settings({environ!r}), is_long_running={is_long_running}):
+        sys.exit(" ".join({late!r} & sys.modules.keys()))
 
 anyio.run(work)
 """

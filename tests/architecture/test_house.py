@@ -76,7 +76,7 @@ def test_a_lock_pins_by_hash_alone(lock: str) -> None:
     allowed = re.compile(
         r"[a-z0-9-]+(\[[a-z0-9,-]+\])?==[^\s/:]+( ; [a-z_]+ ([!=>]=|<) '[\w.]+')? \\"
         r"|    --hash=sha256:[0-9a-f]{64}( \\)?"
-        r"|    #( via)?( +[a-z0-9-]+( \(pyproject\.toml(:[a-z]+)?\))?)?"
+        r"|    #( via)?( +[a-z0-9-]+( \((pyproject\.toml(:[a-z]+)?|workspace)\))?)?"
     )
     assert [line for line in lines if not allowed.fullmatch(line)] == []
 

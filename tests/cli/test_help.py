@@ -1,11 +1,13 @@
-"""Help imports nothing heavy, and option values equal the core's."""
+"""Help and short commands import only what they need, and option values equal the core's."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -21,6 +23,7 @@ from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from tests.cli.deployment import CliDeployment
+from tests.cli.processes import make_environment
 
 IMPORTED = """
 import sys
@@ -48,6 +51,28 @@ HEAVY = {
     "stripe",
     "uvicorn",
 }
+NOT_IN_SHORT_COMMANDS = {
+    "aiodns",
+    "aiohttp",
+    "alembic",
+    "asyncpg",
+    "babel",
+    "cryptography",
+    "httpx",
+    "icalendar",
+    "jinja2",
+    "litestar",
+    "PIL",
+    "pydantic",
+    "redis",
+    "rich",
+    "staffbooking_http",
+    "staffbooking_worker",
+    "stripe",
+    "structlog",
+    "uvicorn",
+}
+"""Packages that no short command on SQLite needs; `rich` lays out tables."""
 COMMANDS = (
     "demo",
     "serve",
@@ -110,13 +135,53 @@ COMMANDS = (
 @pytest.mark.parametrize("arguments", [["--help"], ["companions", "import", "--help"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     """Help loads no driver, no framework and no service module."""
-    ran = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True
+    printed, packages = run_and_list_packages(*arguments)
+    assert "Usage: staffbooking" in printed
+    assert packages & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["users", "list"], ["payouts", "list"], ["webhooks", "list"], ["ledger", "check"]],
+    ids=" ".join,
+)
+def test_a_short_command_imports_what_it_needs(
+    arguments: list[str], migrated_file: Path, tmp_path: Path
+) -> None:
+    """A short command loads no web framework, no HTTP client, no driver of another database and
+    nothing that only other commands use."""
+    file = shutil.copy(migrated_file, tmp_path)
+    env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{file}")
+    _, packages = run_and_list_packages(*arguments, "--json", env=env)
+    assert packages & NOT_IN_SHORT_COMMANDS == set()
+
+
+def test_a_process_that_goes_on_collects_garbage_as_usual() -> None:
+    """A command collects garbage rarely. A process that has loaded what it needs collects it as
+    often as by default, but not in what is loaded."""
+    code = (
+        "import gc; usual = gc.get_threshold(); from staffbooking_cli import garbage\n"
+        "garbage.collect_rarely(); print(gc.get_threshold()[0] > 100 * usual[0])\n"
+        "garbage.collect_as_usual(); print(gc.get_threshold() == usual, gc.get_freeze_count() > 0)"
     )
-    code, _, modules = ran.stderr.partition(" ")
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "True", "True"]
+
+
+def run_and_list_packages(
+    *arguments: str, env: dict[str, str] | None = None
+) -> tuple[str, set[str]]:
+    """Run a command in a process of its own: what it prints, and the packages that it loads."""
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+    )
+    code, _, packages = ran.stderr.partition(" ")
     assert code == "0"
-    assert "Usage: staffbooking" in ran.stdout
-    assert set(modules.strip("[]\n").replace("'", "").split(", ")) & HEAVY == set()
+    return ran.stdout, set(packages.strip("[]\n").replace("'", "").split(", "))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
