@@ -1,8 +1,8 @@
 """Sends webhook deliveries: many endpoints concurrently, a few attempts at a time for each.
 
 1. The dispatcher claims batches of due deliveries, one batch per endpoint.
-2. Each batch sends its deliveries until it is done or MAX_BATCH_SECONDS have passed; its claim
-   is renewed meanwhile.
+2. Each batch sends its deliveries until it is done or its time is over; its claim is renewed
+   meanwhile.
 3. Outcomes are settled in shared transactions.
 
 Degraded endpoints, whose last attempt failed or was slow, have separate slots, so they do not
@@ -12,7 +12,7 @@ delay the others however many of them hang.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -32,7 +32,12 @@ MAX_CONCURRENT_BATCHES = 64
 """Concurrent batches of healthy endpoints, and the same number of degraded ones."""
 
 MAX_BATCH_SECONDS = 0.1
-"""A batch starts no more attempts after this time, so that other endpoints get a slot."""
+"""A batch starts no more attempts after this time, so that other endpoints get a slot, and retries
+are found when they are due."""
+
+MAX_LONE_BATCH_SECONDS = 1.0
+"""The same while slots are free, and the endpoint is healthy and no attempt of the batch failed:
+claiming the rest of it again would only cost."""
 
 POLL_INTERVAL_SECONDS = 0.25
 """Seconds between polls without a hint. Polling is authoritative; hints only shorten it."""
@@ -180,7 +185,10 @@ class _Dispatcher:
     async def _run_batch(self, endpoint_batch: EndpointBatch, degraded: bool) -> None:
         """Run one batch of one endpoint."""
         try:
-            run = _BatchRun(self._ports, self._settler, self._stop, endpoint_batch)
+            run = _BatchRun(
+                *(self._ports, self._settler, self._stop, endpoint_batch),
+                is_slot_wanted=partial(self._is_slot_wanted, degraded),
+            )
             await run.send_all()
             self.attempt_count += run.attempt_count
             await self._settler.settle(endpoint_batch)
@@ -194,6 +202,9 @@ class _Dispatcher:
             del self._running_batches[degraded][endpoint_batch.claim]
             self._batch_ended.set()
             self._batch_ended = anyio.Event()
+
+    def _is_slot_wanted(self, degraded: bool) -> bool:
+        return degraded or len(self._running_batches[degraded]) >= MAX_CONCURRENT_BATCHES
 
     async def _renew_leases(self) -> None:
         while True:
@@ -216,11 +227,15 @@ class _BatchRun:
         settler: _OutcomeSettler,
         stop: anyio.Event,
         endpoint_batch: EndpointBatch,
+        *,
+        is_slot_wanted: Callable[[], bool],
     ) -> None:
         self._ports, self._settler, self._stop, self._batch = ports, settler, stop, endpoint_batch
+        self._is_slot_wanted = is_slot_wanted
         self._secrets = deliveries.unseal_secrets(ports, endpoint_batch.endpoint)
         self._unsent = iter(endpoint_batch.due_deliveries)
-        self._deadline = anyio.current_time() + MAX_BATCH_SECONDS
+        self._began_at = anyio.current_time()
+        self._has_retries = any(due.delivery.tries for due in endpoint_batch.due_deliveries)
         self._is_stopped = False
         self.attempt_count = 0
 
@@ -239,13 +254,16 @@ class _BatchRun:
                 self._ports, url, self._secrets, due_delivery
             )
             self.attempt_count += 1
+            self._has_retries |= outcome.error is not None
             sent = DeliveryResult(self._batch, due_delivery.delivery, outcome)
             if not await self._settler.settle(self._batch, sent):
                 self._is_stopped = True
 
     def _next_delivery(self) -> DueDelivery | None:
-        late = anyio.current_time() > self._deadline
-        if self._is_stopped or late or self._stop.is_set():
+        is_short = self._has_retries or self._is_slot_wanted()
+        max_seconds = MAX_BATCH_SECONDS if is_short else MAX_LONE_BATCH_SECONDS
+        is_late = anyio.current_time() > self._began_at + max_seconds
+        if self._is_stopped or is_late or self._stop.is_set():
             return None
         return next(self._unsent, None)
 

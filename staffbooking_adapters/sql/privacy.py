@@ -24,7 +24,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    union_all,
+    union,
     update,
 )
 
@@ -100,7 +100,7 @@ LOCK_CONVERSATIONS_OF = Statement(
 LOCK_BOOKINGS_OF = Statement(_SELECT_BOOKINGS_OF_PARTY.with_for_update(key_share=True))
 
 _IS_REVIEW_OF_OWN_BOOKING = reviews.c.booking_id.in_(select(bookings.c.id).where(_IS_PARTY))
-_IS_REVIEWER = (reviews.c.reviewer_id == _USER_ID, _IS_REVIEW_OF_OWN_BOOKING)
+_IS_REVIEWER = (reviews.c.reviewer_id == _USER_ID,)
 _IS_REVIEWED = (reviews.c.reviewee_id == _USER_ID, _IS_REVIEW_OF_OWN_BOOKING)
 LIST_REVIEWEES = Statement(
     select(reviews.c.reviewee_id).distinct().where(*_IS_REVIEWER).order_by(reviews.c.reviewee_id)
@@ -128,7 +128,7 @@ def _rows_of_person_after(
     the planner might otherwise scan the whole table in id order."""
     row_id = columns[0].table.c.id
     id_selects = [select(row_id).where(way, row_id > _AFTER_ID) for way in ownership_conditions]
-    found = union_all(*id_selects).cte("found").prefix_with("MATERIALIZED")
+    found = union(*id_selects).cte("found").prefix_with("MATERIALIZED")
     next_ids = select(found.c.id).order_by(found.c.id).limit(size).subquery("next_ones")
     rows = select(*columns).join_from(next_ids, columns[0].table, row_id == next_ids.c.id)
     return Statement(rows.order_by(row_id))
@@ -136,15 +136,10 @@ def _rows_of_person_after(
 
 @cache
 def bookings_of_person_after(size: int) -> Statement:
-    is_booked_for_another = and_(
-        bookings.c.booked_by == _USER_ID,
-        bookings.c.customer_id != _USER_ID,
-        bookings.c.companion_id != _USER_ID,
-    )
     ownership_conditions = (
         bookings.c.customer_id == _USER_ID,
         bookings.c.companion_id == _USER_ID,
-        is_booked_for_another,
+        bookings.c.booked_by == _USER_ID,
     )
     return _rows_of_person_after(BOOKING_COLUMNS, ownership_conditions, size)
 

@@ -56,9 +56,9 @@ class HttpConnection(asyncio.Protocol):
 
     # Requests -------------------------------------------------------------------------------
 
-    async def post(self, request: bytes) -> int | DeliveryFailure:
+    async def post(self, request: bytes, deadline: float) -> int | DeliveryFailure:
         """Send a request: the status of its response as soon as the head is read, or why there is
-        none. Raises StaleConnection."""
+        none at the loop's time `deadline`. Raises StaleConnection."""
         self._request_count += 1
         self._requested_at = self._loop.time()
         self._bytes_read = 0
@@ -68,11 +68,15 @@ class HttpConnection(asyncio.Protocol):
             self._fail(DeliveryFailure.CONNECTION_CLOSED)
         else:
             self._transport.write(request)
+        # A bare timer: `asyncio.timeout` costs three times as much.
+        timer = self._loop.call_at(deadline, self._fail, DeliveryFailure.TIMEOUT)
         try:
             return await self._status
         except BaseException:
             self.abort()
             raise
+        finally:
+            timer.cancel()
 
     async def discard_body(self) -> None:
         """Wait for the end of the response, or of the connection."""

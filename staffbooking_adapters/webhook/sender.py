@@ -66,8 +66,7 @@ class HttpSender:
             return DeliveryFailure.UNSAFE_ADDRESS
         request = _format_request(target, headers, body)
         try:
-            async with asyncio.timeout_at(deadline):
-                connection, outcome = await self._post(target, request)
+            connection, outcome = await self._post(target, request, deadline)
         except TimeoutError:
             return DeliveryFailure.TIMEOUT
         except ConnectionNotMade as not_sent:
@@ -95,19 +94,20 @@ class HttpSender:
         await self._resolver.close()
 
     async def _post(
-        self, target: _Target, request: bytes
+        self, target: _Target, request: bytes, deadline: float
     ) -> tuple[HttpConnection, int | DeliveryFailure]:
         kept = self._pool.acquire(target.url)
         if kept is not None:
             try:
-                return kept, await kept.post(request)
+                return kept, await kept.post(request, deadline)
             except StaleConnection:
                 pass
-        connection = await open_connection(
-            self._pool.create_connection,
-            *(self._guard, target.host, target.port, self._tls if target.is_https else None),
-        )
-        return connection, await connection.post(request)
+        tls = self._tls if target.is_https else None
+        async with asyncio.timeout_at(deadline):
+            connection = await open_connection(
+                self._pool.create_connection, self._guard, target.host, target.port, tls
+            )
+        return connection, await connection.post(request, deadline)
 
 
 @frozen

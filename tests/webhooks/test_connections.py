@@ -52,10 +52,14 @@ def connect(
     return connection, transport
 
 
+def deadline() -> float:
+    return asyncio.get_running_loop().time() + 10.0
+
+
 async def answer(connection: HttpConnection, segments: Sequence[bytes]) -> int | DeliveryFailure:
     """The outcome of a request that is answered with these segments; then the peer is silent, or
     closes if there is no outcome yet."""
-    outcome = asyncio.ensure_future(connection.post(b"request"))
+    outcome = asyncio.ensure_future(connection.post(b"request", deadline()))
     await asyncio.sleep(0)
     for segment in segments:
         connection.data_received(segment)
@@ -176,7 +180,7 @@ async def test_a_connection_that_is_closed_before_its_first_request() -> None:
     """A new connection that is already closed is a failed attempt, not a stale connection."""
     connection, transport = connect()
     transport.abort()
-    assert await connection.post(b"request") is CLOSED
+    assert await connection.post(b"request", deadline()) is CLOSED
 
 
 @pytest.mark.anyio
@@ -184,7 +188,7 @@ async def test_data_before_the_request() -> None:
     """Data that is sent before the request is no response to it."""
     connection, _ = connect()
     connection.data_received(OK)
-    assert await connection.post(b"request") is CLOSED
+    assert await connection.post(b"request", deadline()) is CLOSED
 
 
 @pytest.mark.anyio

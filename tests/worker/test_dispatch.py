@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import anyio
 import pytest
@@ -11,6 +13,7 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
+from staffbooking_core.ports import EndpointBatch
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_worker import webhook_dispatcher
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, make_webhook_scenario
@@ -147,6 +150,49 @@ async def test_a_busy_endpoint_does_not_starve_others(
     first = sender.urls().index(others[0].url)
     assert first <= most
     assert {*sender.urls()[first : first + 3]} == {other.url for other in others}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status", "troubled", "claims"),
+    [
+        (0.2, 200, False, [16]),
+        (0.6, 200, False, [16, 8]),
+        (0.06, 200, True, [16, 8]),
+        (0.06, 500, False, [16, 8]),
+    ],
+    ids=["healthy", "long", "degraded", "failing"],
+)
+async def test_a_batch_is_finished_while_slots_are_free(
+    post: WebhookScenario,
+    sender: GatedReceivers,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    status: int,
+    troubled: bool,
+    claims: Sequence[int],
+) -> None:
+    """While slots are free, a healthy endpoint's batch goes on for up to a second, so that it is
+    not claimed again; that of a degraded one, or with a failure, ends early."""
+    endpoint = await add_endpoint_with_deliveries(
+        post, deliveries.DELIVERY_BATCH_SIZE, troubled=troubled
+    )
+    claim_sizes: list[int] = []
+    claim_batches = deliveries.claim_batches
+
+    async def note_claims(*given: Any, **named: Any) -> Sequence[EndpointBatch]:
+        batches = await claim_batches(*given, **named)
+        claim_sizes.extend(len(batch.due_deliveries) for batch in batches)
+        return batches
+
+    async def take_time() -> int:
+        await anyio.sleep(seconds)
+        return status
+
+    monkeypatch.setattr(deliveries, "claim_batches", note_claims)
+    sender.behaviours[endpoint.url] = take_time
+    async with running_dispatcher(post.ports):
+        await wait_until(lambda: len(sender.sent) == deliveries.DELIVERY_BATCH_SIZE)
+    assert claim_sizes == claims
 
 
 async def test_retries_are_sent_when_they_are_due(

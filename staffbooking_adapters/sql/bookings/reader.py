@@ -13,7 +13,6 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    case,
     exists,
     false,
     func,
@@ -21,6 +20,7 @@ from sqlalchemy import (
     or_,
     select,
     union,
+    union_all,
 )
 
 from staffbooking_adapters import codec
@@ -54,6 +54,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     is_urgent,
     rebooking_credits,
 )
+from staffbooking_adapters.sql.schema.earnings import has_open_earning
 from staffbooking_adapters.sql.schema.payments import processor_inbox
 from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.bookings.booking import (
@@ -115,9 +116,13 @@ GET_BOOKING_BY_CODE = Statement(
 LOCK_BOOKING = Statement(_SELECT_BOOKING_BY_ID.with_for_update(key_share=True))
 
 _TARGET, _BUFFER = bookings.alias("mine"), bindparam("buffer", type_=Duration)
+_LONGEST = bindparam("longest", type_=Duration)
+_STARTS_NEAR_TARGET = (  # So does the target itself: these bounds let the index be used.
+    bookings.c.starts_at < _TARGET.c.ends_at + _BUFFER,
+    bookings.c.starts_at > _TARGET.c.starts_at - _BUFFER - _LONGEST,
+)
 _OVERLAPS_TARGET = and_(
     bookings.c.status == BookingStatus.PENDING,
-    bookings.c.starts_at < _TARGET.c.ends_at + _BUFFER,
     bookings.c.ends_at > _TARGET.c.starts_at - _BUFFER,
 )
 LOCK_CONTENDERS = Statement(
@@ -125,6 +130,7 @@ LOCK_CONTENDERS = Statement(
     .join_from(_TARGET, bookings, bookings.c.companion_id == _TARGET.c.companion_id)
     .where(
         _TARGET.c.id == bindparam("booking_id"),
+        *_STARTS_NEAR_TARGET,
         or_(bookings.c.id == _TARGET.c.id, _OVERLAPS_TARGET),
     )
     .order_by(bookings.c.id)
@@ -167,39 +173,51 @@ class BookingListVariant:
 
 @cache
 def bookings_page(variant: BookingListVariant) -> Statement:
-    """A page of bookings: the newest of each party are combined, then sorted."""
+    """A page of bookings: the ids of the newest of each party are combined and sorted, all from
+    indexes; only the rows of the page are read.
+
+    Where all bookings are listed, the newest of each status are combined instead.
+    """
     sides = (
         [] if variant.sides is None else [_IS_SIDE_OF_USER[side] for side in sorted(variant.sides)]
     )
-    status_filter = [bookings.c.status == bindparam("status")] if variant.has_status else []
-    candidate_ids = [_select_newest_ids(variant, side, *status_filter) for side in sides] or [
-        _select_newest_ids(variant, *status_filter)
-    ]
+    is_of_status = bookings.c.status == bindparam("status")
+    statuses = [bookings.c.status == status for status in BookingStatus]
+    if sides:
+        kinds = [and_(side, is_of_status) if variant.has_status else side for side in sides]
+    else:
+        kinds = [is_of_status] if variant.has_status else statuses
+    candidates = [_select_newest_ids(variant, kind) for kind in kinds]
     if variant.priority_first:
-        side_filter = [or_(*sides)] if sides else []
-        candidate_ids.append(select(bookings.c.id).where(is_urgent, *side_filter, *status_filter))
-    page_ids = (union(*candidate_ids) if len(candidate_ids) > 1 else candidate_ids[0]).subquery(
-        "chosen"
-    )
-    urgent_order = [case((is_urgent, 0), else_=1)] if variant.priority_first else []
-    page = select(*BOOKING_COLUMNS).join_from(page_ids, bookings, bookings.c.id == page_ids.c.id)
-    page = page.order_by(*urgent_order, *_NEWEST_FIRST).limit(variant.size)
-    return Statement(page.offset(bindparam("offset", type_=BigInt)) if variant.has_offset else page)
+        urgent = select(bookings.c.id, bookings.c.starts_at, literal_column("0").label("place"))
+        # Without a hint SQLite would read all pending bookings.
+        urgent = urgent.with_hint(bookings, "INDEXED BY ix_bookings_urgent", "sqlite")
+        candidates.append(urgent.where(is_urgent, or_(*kinds)))
+    found = union_all(*candidates).subquery("found")
+    place = func.min(found.c.place)
+    in_order = (place, found.c.starts_at.desc(), found.c.id.desc())
+    page_ids = select(found.c.id).group_by(found.c.id, found.c.starts_at).order_by(*in_order)
+    page_ids = page_ids.add_columns(place.label("place")).limit(variant.size)
+    if variant.has_offset:
+        page_ids = page_ids.offset(bindparam("offset", type_=BigInt))
+    chosen = page_ids.subquery("chosen")
+    page = select(*BOOKING_COLUMNS).join_from(chosen, bookings, bookings.c.id == chosen.c.id)
+    return Statement(page.order_by(chosen.c.place, *_NEWEST_FIRST))
 
 
 def _select_newest_ids(
-    variant: BookingListVariant, *conditions: ColumnElement[bool]
-) -> Select[tuple[int]]:
+    variant: BookingListVariant, condition: ColumnElement[bool]
+) -> Select[tuple[int, datetime, int]]:
     offset = bindparam("offset", type_=BigInt)
     row_limit = offset + literal_column(str(variant.size)) if variant.has_offset else variant.size
     newest = (
-        select(bookings.c.id)
-        .where(*conditions)
+        select(bookings.c.id, bookings.c.starts_at)
+        .where(condition)
         .order_by(*_NEWEST_FIRST)
         .limit(row_limit)
         .subquery()
     )
-    return select(newest.c.id)
+    return select(newest.c.id, newest.c.starts_at, literal_column("1").label("place"))
 
 
 @cache
@@ -224,11 +242,16 @@ def open_payouts(size: int, status: PayoutStatus | None = None) -> Statement:
 def open_bookings_of_user(size: int) -> Statement:
     is_customer = _IS_SIDE_OF_USER[Party.CUSTOMER]
     is_companion = _IS_SIDE_OF_USER[Party.STAFF]
-    is_open = or_(
-        and_(is_customer, is_cancellable), and_(is_companion, or_(is_cancellable, is_open_payout))
+    kinds = (
+        and_(is_customer, is_cancellable),
+        and_(is_companion, is_cancellable),
+        and_(is_companion, is_open_payout, has_open_earning),  # The index of the latter is used.
     )
-    rows = select(*BOOKING_COLUMNS).where(is_open, bookings.c.id > bindparam("after_id"))
-    return Statement(rows.order_by(bookings.c.id).limit(size))
+    after = bookings.c.id > bindparam("after_id")
+    open_ids = union(*(select(bookings.c.id).where(kind, after) for kind in kinds)).subquery("open")
+    page_ids = select(open_ids.c.id).order_by(open_ids.c.id).limit(size).subquery("chosen")
+    page = select(*BOOKING_COLUMNS).join_from(page_ids, bookings, bookings.c.id == page_ids.c.id)
+    return Statement(page.order_by(bookings.c.id))
 
 
 @cache

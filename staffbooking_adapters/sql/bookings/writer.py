@@ -48,6 +48,7 @@ from staffbooking_adapters.sql.schema.bookings import (
 )
 from staffbooking_adapters.sql.schema.payments import payment_operations
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.processor import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
@@ -309,7 +310,7 @@ class BookingsWriter(BookingsReader):
     async def lock_competing_bookings(
         self, booking_id: int, buffer: timedelta
     ) -> Sequence[Booking]:
-        params = {"booking_id": booking_id, "buffer": buffer}
+        params = {"booking_id": booking_id, "buffer": buffer, "longest": DAY}
         rows = await self.connection.fetch_all(reading.LOCK_CONTENDERS, **params)
         return [to_booking(row) for row in rows]
 

@@ -45,6 +45,8 @@ SERVER_SETTINGS = {
     "application_name": "staffbooking",
     "timezone": "UTC",
     "jit": "off",
+    # An offset, unknown to the plan, looks like many rows: starting workers would cost the most.
+    "max_parallel_workers_per_gather": "0",
     # Plan a statement once and keep the plan; LIMITs are literals, so the plan is good.
     "plan_cache_mode": "force_generic_plan",
     "statement_timeout": "10s",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -33,7 +34,9 @@ class RowMapper(Generic[T]):
         self._entity = entity
         self._width = len(columns)
         names = [getattr(column, "name", "") for column in columns]
-        self._places = [(names.index(name), convert) for name, convert in converters.items()]
+        self._places = [
+            (names.index(name), _member_finder(convert)) for name, convert in converters.items()
+        ]
 
     def __call__(self, row: Row) -> T:
         fields = list(row[: self._width])
@@ -44,6 +47,14 @@ class RowMapper(Generic[T]):
 
     def map_optional(self, row: Row | None) -> T | None:
         return None if row is None else self(row)
+
+
+def _member_finder(convert: Converter) -> Converter:
+    """For an enumeration the look-up of its members, a fifth of the cost of its call; any other
+    converter as it is."""
+    if isinstance(convert, type) and issubclass(convert, Enum):
+        return {member.value: member for member in convert}.__getitem__
+    return convert
 
 
 def field_values_getter(entity: type) -> Callable[[Any], dict[str, Any]]:

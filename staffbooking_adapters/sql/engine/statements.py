@@ -23,7 +23,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.elements import BindParameter, TextClause
-from sqlalchemy.sql.selectable import SelectBase
+from sqlalchemy.sql.selectable import FromClause, SelectBase
 from sqlalchemy.sql.visitors import iterate
 from sqlalchemy.types import NullType
 
@@ -123,7 +123,8 @@ class _PostgresCompiler(_LiteralConstantsCompiler, PGCompiler_asyncpg):
 
 
 class _SqliteCompiler(_LiteralConstantsCompiler, SQLiteCompiler):
-    pass
+    def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
+        return text  # INDEXED BY, which SQLAlchemy leaves out.
 
 
 class _PostgresDialect(PGDialect_asyncpg):

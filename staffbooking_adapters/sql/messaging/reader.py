@@ -73,22 +73,26 @@ COUNT_UNREAD = Statement(
 )
 
 
+def _page_of_conversation(
+    size: int, *conditions: ColumnElement[bool], is_newest: bool
+) -> Select[Any]:
+    """The ids come from their index in its order: sorting the rows of a conversation would cost
+    more with each message."""
+    ids = select(messages.c.id).where(_IS_IN_CONVERSATION, _IS_UP_TO_LIMIT, *conditions)
+    in_order = messages.c.id.desc() if is_newest else messages.c.id
+    page = ids.order_by(in_order).limit(size).subquery("page")
+    found = select(*MESSAGE_COLUMNS).join_from(page, messages, messages.c.id == page.c.id)
+    return found.order_by(in_order)
+
+
 @cache
 def messages_before(size: int) -> Statement:
-    last = (
-        select(*MESSAGE_COLUMNS)
-        .where(_IS_IN_CONVERSATION, _IS_UP_TO_LIMIT)
-        .order_by(messages.c.id.desc())
-    )
-    return Statement(last.limit(size))
+    return Statement(_page_of_conversation(size, is_newest=True))
 
 
 @cache
 def messages_after(size: int) -> Statement:
-    next_messages = select(*MESSAGE_COLUMNS).where(
-        _IS_IN_CONVERSATION, messages.c.id > _AFTER_ID, _IS_UP_TO_LIMIT
-    )
-    return Statement(next_messages.order_by(messages.c.id).limit(size))
+    return Statement(_page_of_conversation(size, messages.c.id > _AFTER_ID, is_newest=False))
 
 
 @cache

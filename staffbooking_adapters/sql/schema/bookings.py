@@ -314,13 +314,16 @@ is_unsettled = or_(
 )
 
 _NEWEST_FIRST = (desc(bookings.c.starts_at), desc(bookings.c.id))
-Index("ix_bookings_newest", *_NEWEST_FIRST)
-Index("ix_bookings_companion", bookings.c.companion_id, *_NEWEST_FIRST)
-Index("ix_bookings_customer", bookings.c.customer_id, *_NEWEST_FIRST)
+# A status in the index spares a list of one status the rows of all others.
+Index("ix_bookings_status", bookings.c.status, *_NEWEST_FIRST)
+Index("ix_bookings_companion", bookings.c.companion_id, *_NEWEST_FIRST, bookings.c.status)
+Index(
+    "ix_bookings_customer",
+    *(bookings.c.customer_id, *_NEWEST_FIRST, bookings.c.status, bookings.c.companion_id),
+)
 partial_index(
     "ix_bookings_agency",
-    bookings.c.booked_by,
-    *_NEWEST_FIRST,
+    *(bookings.c.booked_by, *_NEWEST_FIRST, bookings.c.status),
     where=bookings.c.booked_by.is_not(None),
 )
 partial_index("ix_bookings_urgent", bookings.c.companion_id, where=is_urgent)
@@ -411,6 +414,7 @@ reviews = Table(
     Column("responded_at", Instant),
     Column("hidden", Boolean, nullable=False, server_default=text("false")),
     UniqueConstraint("booking_id", "reviewer_id", name="uq_reviews_reviewer"),
+    Index("ix_reviews_reviewer", "reviewer_id", "id"),
 )
 is_visible_review = ~reviews.c.hidden
 partial_index(

@@ -121,8 +121,8 @@ processor_inbox = Table(
     UniqueConstraint("provider", "event_id", name="uq_processor_inbox_event"),
 )
 partial_index(
-    "ix_processor_inbox_open",
-    *(processor_inbox.c.received_at, processor_inbox.c.id),
+    "ix_processor_inbox_due",
+    *(processor_inbox.c.next_at, processor_inbox.c.id),
     where=processor_inbox.c.done == false(),
 )
 partial_index(

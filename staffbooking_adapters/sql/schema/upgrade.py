@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD_REVISION = "0053"
+HEAD_REVISION = "0054"
 """The newest revision in `migrations/versions`."""
 
 _UPGRADE_LOCK = threading.Lock()

@@ -133,6 +133,13 @@ partial_index(
     where=is_open_or_failed,
 )
 
+is_cancelled_delivery = deliveries.c.status == DeliveryStatus.CANCELLED
+partial_index(
+    "ix_webhook_deliveries_cancelled",
+    *(deliveries.c.endpoint_id, deliveries.c.id),
+    where=is_cancelled_delivery,
+)
+
 _QUEUE_COLUMNS = (deliveries.c.endpoint_id, deliveries.c.next_at, deliveries.c.id)
 partial_index("ix_webhook_deliveries_retries", *_QUEUE_COLUMNS, where=is_retry)
 partial_index("ix_webhook_deliveries_first_tries", *_QUEUE_COLUMNS, where=is_first_try)

@@ -15,7 +15,11 @@ from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
 from staffbooking_adapters.sql.schema.bookings import events
-from staffbooking_adapters.sql.schema.webhooks import event_readers, is_unsequenced_event
+from staffbooking_adapters.sql.schema.webhooks import (
+    event_readers,
+    is_positioned_event,
+    is_unsequenced_event,
+)
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import PublishedEvent
 
@@ -113,7 +117,9 @@ EVENT_POSITIONS_LOCK_KEY = 7_362_005
 """Key of the advisory lock that serializes the allocation of feed positions."""
 
 LOCK_EVENT_POSITIONS = advisory_lock(EVENT_POSITIONS_LOCK_KEY)
-GET_LAST_POSITION = Statement(select(func.coalesce(func.max(events.c.position), 0)))
+GET_LAST_POSITION = Statement(  # The condition is that of the index.
+    select(func.coalesce(func.max(events.c.position), 0)).where(is_positioned_event)
+)
 GET_FIRST_UNSEQUENCED = Statement(
     select(events.c.id).where(is_unsequenced_event).order_by(events.c.id).limit(1)
 )

@@ -33,6 +33,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     attempts,
     deliveries,
     endpoints,
+    is_cancelled_delivery,
     is_endpoint_not_deleted,
     is_first_try,
     is_held_delivery,
@@ -182,7 +183,9 @@ def deliveries_page(
     conditions = [_IS_OF_ENDPOINT]
     if group in (DeliveryGroup.FAILED, DeliveryGroup.UNFINISHED):
         conditions.append(is_open_or_failed)  # The index of these rows.
-    if group is not None:
+    if group is DeliveryGroup.CANCELLED:
+        conditions.append(is_cancelled_delivery)  # Likewise.
+    elif group is not None:
         conditions.append(deliveries.c.status.in_(group.statuses))
     if is_of_event:
         conditions.append(deliveries.c.event == bindparam("event"))

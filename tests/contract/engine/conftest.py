@@ -1,17 +1,22 @@
-"""Fixtures of the engine tests: both databases with the tables of `sample_schema`."""
+"""Fixtures of the engine tests: both databases with the tables of `sample_schema`, and both with
+the service's tables, empty, for tests of plans."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from sqlalchemy import create_mock_engine, text
 
 from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
+from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
+from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from tests.contract.engine.sample_schema import METADATA
-from tests.support.postgres import PostgresServer, database_name
+from tests.support.postgres import PostgresServer, database_name, driver_url
 
 
 async def create_tables(database: Database) -> None:
@@ -52,3 +57,31 @@ def database(request: pytest.FixtureRequest) -> Database:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, Database)
     return found
+
+
+WITHOUT_SCANS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off"}
+"""PostgreSQL scans and sorts an empty table only where no index serves."""
+
+
+@pytest.fixture(scope="module")
+async def empty_postgres(postgres_server: PostgresServer) -> AsyncIterator[asyncpg.Connection]:
+    """A connection to an empty database."""
+    url = await postgres_server.create_database()
+    await run_migrations(url)
+    settings = {**SERVER_SETTINGS, **WITHOUT_SCANS}
+    connection = await asyncpg.connect(driver_url(url), server_settings=settings)
+    yield connection
+    await connection.close()
+    await postgres_server.drop_database(database_name(url))
+
+
+@pytest.fixture(scope="module")
+async def empty_sqlite(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[sqlite3.Connection]:
+    """An empty file."""
+    path = tmp_path_factory.mktemp("empty") / "store.db"
+    await run_migrations(f"sqlite+aiosqlite:///{path}")
+    connection = sqlite3.connect(path)
+    yield connection
+    connection.close()

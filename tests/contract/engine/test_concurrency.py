@@ -109,6 +109,7 @@ async def test_postgres_connections_have_their_settings(postgres: Database) -> N
         "application_name": "staffbooking",
         "plan_cache_mode": "force_generic_plan",
         "jit": "off",
+        "max_parallel_workers_per_gather": "0",
         "TimeZone": "UTC",
         "statement_timeout": "10s",
         "lock_timeout": "5s",

@@ -9,64 +9,37 @@ from __future__ import annotations
 import re
 import sqlite3
 
-import asyncpg
 import pytest
 
 from staffbooking_adapters.sql import pruning
-from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.store import open_store
 from staffbooking_adapters.testing.builders import POLICY
-from tests.support.postgres import database_name, driver_url
 
 pytestmark = pytest.mark.anyio
 
 STATEMENTS = {
     name: statement for name, statement in vars(pruning).items() if isinstance(statement, Statement)
 }
-WITHOUT_SCANS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_sort": "off"}
-
-
-@pytest.fixture(scope="module")
-async def postgres(postgres_server):
-    """A connection to an empty database."""
-    url = await postgres_server.create_database()
-    await run_migrations(url)
-    settings = {**SERVER_SETTINGS, **WITHOUT_SCANS}
-    connection = await asyncpg.connect(driver_url(url), server_settings=settings)
-    yield connection
-    await connection.close()
-    await postgres_server.drop_database(database_name(url))
-
-
-@pytest.fixture(scope="module")
-async def sqlite(tmp_path_factory):
-    """An empty file."""
-    path = tmp_path_factory.mktemp("empty") / "store.db"
-    await run_migrations(f"sqlite+aiosqlite:///{path}")
-    connection = sqlite3.connect(path)
-    yield connection
-    connection.close()
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-async def test_postgresql_finds_old_rows_by_their_age(postgres, name):
+async def test_postgresql_finds_old_rows_by_their_age(empty_postgres, name):
     """Each statement seeks in an index of the age, in its order, and finds rows by their keys."""
     compiled = STATEMENTS[name].compile_for("postgresql")
-    await postgres.execute(f"PREPARE asked AS {compiled.sql}")
-    lines = [line for (line,) in await postgres.fetch("EXPLAIN EXECUTE asked (NULL)")]
-    await postgres.execute("DEALLOCATE asked")
+    await empty_postgres.execute(f"PREPARE asked AS {compiled.sql}")
+    lines = [line for (line,) in await empty_postgres.fetch("EXPLAIN EXECUTE asked (NULL)")]
+    await empty_postgres.execute("DEALLOCATE asked")
     plan = "\n".join(lines)
     assert re.search(r"Index Scan using .*\n +Index Cond: \(\w+ <= ", plan), plan
     assert not re.search(r"Seq Scan|Sort", plan), plan
 
 
 @pytest.mark.parametrize("name", [name for name in STATEMENTS if name != "DELETE_ENDED_WINDOWS"])
-async def test_sqlite_finds_old_rows_by_their_age(sqlite, name):
+async def test_sqlite_finds_old_rows_by_their_age(empty_sqlite, name):
     """Each statement seeks in an index of the age, in its order."""
     compiled = STATEMENTS[name].compile_for("sqlite")
-    lines = [row[3] for row in sqlite.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", [None])]
+    lines = [row[3] for row in empty_sqlite.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", [None])]
     seek = r"SEARCH \w+ USING (COVERING )?INDEX \w+ \(\w+<\?\)"
     assert any(re.search(seek, line) for line in lines), lines
     assert not any("TEMP B-TREE FOR ORDER BY" in line for line in lines), lines

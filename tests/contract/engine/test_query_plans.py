@@ -102,6 +102,10 @@ OTHERS = {
     "all bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),
+    "all bookings, later": bookings_reader.bookings_page(
+        bookings_reader.BookingListVariant(None, True, False, 13, True)
+    ),
+    "open bookings of a user": bookings_reader.open_bookings_of_user(101),
     "earnings": earnings.earnings_of(5_001),
     "open earnings": earnings.open_earnings_of(501),
     "bookings since": booking_spans.companion_bookings_since(500),
@@ -182,6 +186,7 @@ WEBHOOKS = {
     "log of an endpoint": webhooks_reader.deliveries_page(51),
     "log of an endpoint, failed": webhooks_reader.deliveries_page(51, DeliveryGroup.FAILED),
     "log of an endpoint, unfinished": webhooks_reader.deliveries_page(51, DeliveryGroup.UNFINISHED),
+    "log of an endpoint, cancelled": webhooks_reader.deliveries_page(51, DeliveryGroup.CANCELLED),
     "log of an endpoint, by event": webhooks_reader.deliveries_page(51, None, True),
     "counts of an endpoint": webhooks_reader.COUNT_DELIVERIES,
     "failed deliveries": webhooks_reader.failed_deliveries(501),
@@ -289,7 +294,7 @@ BIG = (
 IN_ORDER = (
     "(bookings_(newest|urgent|payouts|disputes)|payment_operations_failed_refunds"
     "|companions_pending|portfolio_items_pending|inquiries_waiting|webhook_endpoints_silent"
-    "|processor_inbox_open(_intents)?|payees_due"
+    "|processor_inbox_(due|open_intents)|payees_due"
     "|events_unplaced|users_admins|webhook_deliveries_(done|held_since))"
 )
 
