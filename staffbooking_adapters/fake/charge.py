@@ -196,16 +196,11 @@ def decide_chargeback(charge: Charge, verdict: ChargebackStatus) -> Charge:
     return evolve(charge, chargeback=evolve(chargeback, status=verdict))
 
 
-_APPEAL_VERDICTS: Final = {
-    ChargebackStatus.WON: ChargebackStatus.LOST,
-    ChargebackStatus.LOST: ChargebackStatus.WON,
-}
-
-
 def overturn_chargeback(charge: Charge) -> Charge:
     """The opposite verdict, as after an appeal; the same charge without a verdict."""
     chargeback = charge.chargeback
     if chargeback is None or chargeback.status is ChargebackStatus.OPEN:
         return charge
-    overturned = evolve(chargeback, status=_APPEAL_VERDICTS[chargeback.status])
-    return evolve(charge, chargeback=overturned)
+    is_won = chargeback.status is ChargebackStatus.WON
+    verdict = ChargebackStatus.LOST if is_won else ChargebackStatus.WON
+    return evolve(charge, chargeback=evolve(chargeback, status=verdict))
