@@ -20,6 +20,10 @@ from staffbooking_http.channel.frames import EncodedFrame
 TAIL_POLL_INTERVAL = timedelta(seconds=1)
 """The interval between polls for messages that the pub/sub did not announce."""
 
+MESSAGES_PER_WRITE = 16
+"""Messages of one read that the event loop may write to a socket together. One write for each
+costs the system's call each time; many at once delay the first and all other work."""
+
 
 class ChannelDelivery:
     """Implements `Subscriber`: sends messages and broadcasts to the connections they are for."""
@@ -38,10 +42,11 @@ class ChannelDelivery:
             self._new_messages = anyio.Event()
             try:
                 while found := await channel.messages_after(self._ports, cursor):
-                    for message in found:
+                    for number, message in enumerate(found, 1):
                         self._send_message(message)
                         cursor = message.id
-                        await anyio.lowlevel.checkpoint()  # Lets the sockets be written to.
+                        if number % MESSAGES_PER_WRITE == 0:
+                            await anyio.lowlevel.checkpoint()  # Lets the sockets be written to.
             except Exception as error:
                 log_failure("messages can't be read", error)
                 await anyio.sleep(TAIL_POLL_INTERVAL.total_seconds())
