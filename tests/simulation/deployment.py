@@ -51,9 +51,23 @@ class CheckedProcessor:
             user = None if booking is None else await view.accounts.user(booking.companion_id)
         if booking is None or user is None:
             self.accuse(f"a payout of booking {key.intent_id}, which does not exist")
-        elif fault := _payout_fault(booking, command, is_disabled=user.disabled_at is not None):
+        elif (
+            fault := _payout_fault(booking, command, is_disabled=user.disabled_at is not None)
+        ) and not await self._changed_on_the_way(key):
             self.accuse(f"booking {booking.id}: a payout of {command.amount} while {fault}")
         return await self.inner.pay_out(command, key, timeout_seconds)
+
+    async def _changed_on_the_way(self, key: OperationKey) -> bool:
+        """Whether money was booked after the payout was sent: nothing could stop it then."""
+        async with self.store.read_view() as view:
+            [sent] = [
+                one.last_sent_at
+                for one in await view.operations.operations_of(key.intent_id)
+                if one.id == key.op_id
+            ]
+            offset = await view.sandbox.clock_offset()
+            postings = await view.ledger.postings_of(key.intent_id)
+        return sent is not None and any(one.at >= sent + offset for one in postings)
 
 
 def _payout_fault(booking: Booking, command: PayOut, *, is_disabled: bool) -> str:
