@@ -200,15 +200,6 @@ async def test_a_request_that_is_not_read() -> None:
     assert not connection.is_reusable
 
 
-@pytest.fixture
-async def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A list whose only item is the event loop's time, which stands still."""
-    loop = asyncio.get_running_loop()
-    now = [loop.time()]
-    monkeypatch.setattr(loop, "time", lambda: now[0])
-    return now
-
-
 async def idle(pool: ConnectionPool) -> FakeTransport:
     """A connection that the pool keeps."""
     connection, transport = pool.create_connection(), FakeTransport()
@@ -219,28 +210,28 @@ async def idle(pool: ConnectionPool) -> FakeTransport:
 
 
 @pytest.mark.anyio
-async def test_an_expired_connection_is_not_reused(clock: list[float]) -> None:
+async def test_an_expired_connection_is_not_reused(loop_time: list[float]) -> None:
     """A connection is reused until it has been idle for a time."""
     pool = ConnectionPool()
     await idle(pool)
-    clock[0] += KEEPALIVE_SECONDS - 0.5
+    loop_time[0] += KEEPALIVE_SECONDS - 0.5
     connection = pool.acquire(URL)
     assert connection is not None
     pool.release(URL, connection)
-    clock[0] += KEEPALIVE_SECONDS
+    loop_time[0] += KEEPALIVE_SECONDS
     assert pool.acquire(URL) is None
 
 
 @pytest.mark.anyio
-async def test_expired_connections_are_closed(clock: list[float]) -> None:
+async def test_expired_connections_are_closed(loop_time: list[float]) -> None:
     """Idle connections are closed at the end of their time, each at its own."""
     pool = ConnectionPool()
     first = await idle(pool)
-    clock[0] += 1.0
+    loop_time[0] += 1.0
     second = await idle(pool)
     closed = []
     for seconds in (KEEPALIVE_SECONDS - 1.0, 1.0):
-        clock[0] += seconds
+        loop_time[0] += seconds
         for _ in range(3):
             await asyncio.sleep(0)
         closed.append((first.is_closing(), second.is_closing()))

@@ -164,16 +164,7 @@ async def test_many_open_connections_are_not_kept(monkeypatch: pytest.MonkeyPatc
     assert receiver.connections == 2
 
 
-@pytest.fixture
-async def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A list whose only item is the event loop's time, which stands still."""
-    loop = asyncio.get_running_loop()
-    now = [loop.time()]
-    monkeypatch.setattr(loop, "time", lambda: now[0])
-    return now
-
-
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("loop_time")
 async def test_kept_connections_that_are_closed() -> None:
     """A delivery succeeds although the receiver has closed the kept connection."""
     async with ReceiverServer(respond_with(OK, times=1)) as receiver, sending() as sends:
@@ -191,17 +182,17 @@ async def test_kept_connections_that_are_closed() -> None:
     ],
 )
 async def test_a_kept_connection_that_dies(
-    clock: list[float], ended: int | DeliveryFailure, requests: int, after: float
+    loop_time: list[float], ended: int | DeliveryFailure, requests: int, after: float
 ) -> None:
     """A kept connection that ends at once without a response is replaced; a later end is a failed
     attempt, since the request may have been read."""
 
     async def answers_once_then_drops(connection: ReceiverConnection) -> None:
         await connection.request()
-        clock[0] += 1.0
+        loop_time[0] += 1.0
         await connection.write(OK)
         await connection.request()
-        clock[0] += after
+        loop_time[0] += after
 
     async with ReceiverServer(answers_once_then_drops) as receiver, sending() as sends:
         assert await sends.send(receiver.url, HEADERS, b"{}", AMPLE) == 200
