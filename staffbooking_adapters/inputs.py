@@ -14,7 +14,8 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache, reduce
 from operator import or_
-from typing import Any, TypeVar, cast, get_args
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from attrs import frozen
@@ -123,6 +124,9 @@ def _converter(from_query: bool) -> Converter:
         lambda kind: Unset in get_args(kind), lambda kind: _optional_hook(converter, kind)
     )
     converter.register_structure_hook_factory(
+        _is_one_kind_or_none, lambda kind: _none_or_hook(converter, kind)
+    )
+    converter.register_structure_hook_factory(
         lambda kind: bool(getattr(kind, "__metadata__", ())),
         lambda kind: _bounded_hook(converter, kind, from_query),
     )
@@ -177,6 +181,19 @@ def _optional_hook(converter: Converter, kind: Any) -> StructureHook:
     said = reduce(or_, (one for one in get_args(kind) if one is not Unset))
     of_said = converter.get_structure_hook(said)
     return lambda given, _: of_said(given, said)
+
+
+def _is_one_kind_or_none(kind: Any) -> bool:
+    is_union = get_origin(kind) in (Union, UnionType)
+    return is_union and len(get_args(kind)) == 2 and type(None) in get_args(kind)
+
+
+def _none_or_hook(converter: Converter, kind: Any) -> StructureHook:
+    """The hook of a value that may be None. The hook of cattrs looks the other type up each time,
+    which took a third of the time of a query."""
+    [said] = (one for one in get_args(kind) if one is not type(None))
+    of_said = converter.get_structure_hook(said)
+    return lambda given, _: None if given is None else of_said(given, said)
 
 
 def _structure_choice(value: Any, kind: type[StrEnum]) -> StrEnum:

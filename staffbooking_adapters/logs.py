@@ -174,5 +174,5 @@ def render_access_line(log_format: LogFormat, at: datetime, fields: Mapping[str,
     if log_format is LogFormat.JSON:
         # Spliced, since the head needs no escaping.
         return f'{{"timestamp":"{timestamp}",{_ACCESS_HEAD},{codec.encode(fields).decode()[1:]}'
-    shown = " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
+    shown = " ".join([f"{name}={value}" for name, value in fields.items() if value is not None])
     return f"{timestamp} [info     ] request [{ACCESS_LOGGER_NAME}] {shown}"

@@ -257,7 +257,7 @@ class StaffbookingApp(Litestar):
         try:
             await self._route(scope, receive, send)
         finally:
-            access_log.end(scope, entry)
+            access_log.end(entry)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._tables[scope["type"]].find(scope["path"])

@@ -85,6 +85,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """Whether a new parser is being told of a request that another one has parsed."""
     _refused_at = -math.inf
     """The time of the last early refusal."""
+    _last_valid_host: bytes | None = None
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
 
@@ -235,21 +236,31 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         the body has chunks. Raises MalformedRequest."""
         if (version := self.parser.get_http_version()) not in ("1.1", "1.0"):
             raise MalformedRequest("The version of HTTP is 1.1 or 1.0")
-        positions: dict[bytes, list[int]] = {}
-        for position, (name, _) in enumerate(self.headers):
-            if name in (b"host", b"transfer-encoding", b"origin"):
-                positions.setdefault(name, []).append(position)
-        hosts = positions.get(b"host", ())
-        if len(hosts) != 1 or not VALID_HOST.fullmatch(self.headers[hosts[0]][1].strip(b" \t")):
+        hosts: list[int] = []
+        origins: list[int] = []
+        codings: list[bytes] = []
+        for position, (name, value) in enumerate(self.headers):
+            if name == b"host":
+                hosts.append(position)
+            elif name == b"origin":
+                origins.append(position)
+            elif name == b"transfer-encoding":
+                codings.append(value.strip(b" \t").lower())
+        if len(hosts) != 1 or not self._is_valid_host(self.headers[hosts[0]][1]):
             raise MalformedRequest("A request has exactly one valid Host")
         self._normalize_target(hosts[0])
-        self._join_equal_origins(positions.get(b"origin", ()))
-        codings = [
-            self.headers[at][1].strip(b" \t") for at in positions.get(b"transfer-encoding", ())
-        ]
-        if codings and (version == "1.0" or [each.lower() for each in codings] != [b"chunked"]):
+        if len(origins) > 1:
+            self._join_equal_origins(origins)
+        if codings and (version == "1.0" or codings != [b"chunked"]):
             raise MalformedRequest("The only transfer coding is chunked, in HTTP/1.1")
         return bool(codings)
+
+    def _is_valid_host(self, host: bytes) -> bool:
+        if host != self._last_valid_host:
+            if not VALID_HOST.fullmatch(host.strip(b" \t")):
+                return False
+            self._last_valid_host = host
+        return True
 
     def _normalize_target(self, host_position: int) -> None:
         """Check the target (RFC 9112, 3.2). An absolute one becomes its path, and its authority
@@ -264,7 +275,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.headers[host_position] = (b"host", authority)
         self.url = rest if rest.startswith(b"/") else b"/" + rest
 
-    def _join_equal_origins(self, positions: list[int] | tuple[()]) -> None:
+    def _join_equal_origins(self, positions: list[int]) -> None:
         """Two equal Origin headers are one (CONTRACT 10)."""
         if len({self.headers[position][1] for position in positions}) == 1:
             for position in reversed(positions[1:]):

@@ -14,18 +14,16 @@ this process.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from staffbooking_adapters.batcher import Batcher
 from staffbooking_adapters.sql.accounts import rate_limits as accounts_rate_limits
 from staffbooking_adapters.sql.accounts.api_key_usage import ApiKeyUsageRecorder
 from staffbooking_adapters.sql.accounts.api_keys import (
-    ApiKeyHit,
     find_callers,
     find_callers_and_count_hits,
 )
@@ -55,7 +53,7 @@ MAX_LOCAL_WINDOWS = 10_000
 """Number of in-process windows above which ended ones are removed."""
 
 
-@frozen
+@define(eq=False)
 class _AdmissionRequest:
     """An API key and its required permission or, without a digest, a scope to count a hit in."""
 
@@ -65,15 +63,13 @@ class _AdmissionRequest:
     rules: tuple[RateLimit, ...]
     now: datetime
 
-    def window_scopes(self, caller: ApiKeyCaller | None) -> list[str]:
-        if caller is None:
-            return [self.scope]
-        return [f"{rule.name}:key:{caller.key.id}" for rule in self.rules]
-
 
 _AdmissionResult: TypeAlias = tuple[ApiKeyCaller | None, list[RateLimitDecision]]
-_JudgedRequest: TypeAlias = tuple[_AdmissionRequest, ApiKeyCaller | StaffbookingError | None]
-"""A request with its caller, None if it has no key, or the error that refuses it."""
+_JudgedRequest: TypeAlias = tuple[
+    _AdmissionRequest, ApiKeyCaller | StaffbookingError | None, Sequence[str]
+]
+"""A request with its caller, None if it has no key, or the error that refuses it; and the scopes in
+which it counts."""
 
 
 @define
@@ -157,37 +153,39 @@ class SqlAdmission:
     ) -> Sequence[_AdmissionResult | StaffbookingError]:
         now = max(request.now for request in requests)
         windows_by_scope: Mapping[str, RateLimitWindow] | None
+        judged: list[_JudgedRequest]
         try:
             callers, windows_by_scope = await self._find_callers(requests, now)
         except StoreUnavailable as error:
-            judged: list[_JudgedRequest] = [
-                (request, error if request.digest else None) for request in requests
+            judged = [
+                (request, error, ()) if request.digest else _count_without_key(request)
+                for request in requests
             ]
-            hits = _collect_hits(judged)
-            windows_by_scope = self._count_locally(hits, now)
+            windows_by_scope = self._count_locally(_collect_hits(judged), now)
         else:
             judged = [_judge(request, callers, now) for request in requests]
-            hits = _collect_hits(judged)
         if windows_by_scope is None:
-            windows_by_scope = await self._count_hits(hits, now)
-        return _decide(judged, hits, windows_by_scope)
+            windows_by_scope = await self._count_hits(_collect_hits(judged), now)
+        return _decide(judged, windows_by_scope)
 
     async def _find_callers(
         self, requests: Sequence[_AdmissionRequest], now: datetime
     ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow] | None]:
         """Callers by digest and, on PostgreSQL, the windows after counting."""
-        digests = {request.digest for request in requests if request.digest}
         if self._counts_separately:
+            digests = {request.digest for request in requests if request.digest}
             return (await find_callers(self.database, digests) if digests else {}), None
-        key_hits = Counter(
-            ApiKeyHit(request.digest, request.permission, rule)
-            for request in requests
-            for rule in request.rules
-            if request.digest
-        )
-        keyless: list[_JudgedRequest] = [(each, None) for each in requests if not each.digest]
         return await find_callers_and_count_hits(
-            self.counter_database, digests, key_hits, _collect_hits(keyless), now
+            self.counter_database,
+            {request.digest for request in requests if request.digest},
+            [
+                (request.digest, request.permission, rule)
+                for request in requests
+                if request.digest
+                for rule in request.rules
+            ],
+            _collect_hits(_count_without_key(each) for each in requests if not each.digest),
+            now,
         )
 
     @property
@@ -223,47 +221,50 @@ def _judge(
     request: _AdmissionRequest, callers: Mapping[str, ApiKeyCaller], now: datetime
 ) -> _JudgedRequest:
     if not request.digest:
-        return request, None
+        return _count_without_key(request)
     caller = callers.get(request.digest)
     if caller is None:
-        return request, Unauthenticated("invalid_api_key", "The API key is not valid")
+        return request, Unauthenticated("invalid_api_key", "The API key is not valid"), ()
     try:
         check_api_key(caller.key, caller.owner, request.permission, now)
     except StaffbookingError as error:
-        return request, error
-    return request, caller
+        return request, error, ()
+    return request, caller, [f"{rule.name}:key:{caller.key.id}" for rule in request.rules]
 
 
-def _collect_hits(judged: Sequence[_JudgedRequest]) -> dict[str, HitCount]:
+def _count_without_key(request: _AdmissionRequest) -> _JudgedRequest:
+    return request, None, [request.scope]
+
+
+def _collect_hits(judged: Iterable[_JudgedRequest]) -> dict[str, HitCount]:
     """The hits of accepted requests by scope. Scopes are sorted, so that all processes lock
     their rows in the same order."""
     hits: dict[str, HitCount] = {}
-    for request, caller in judged:
-        if isinstance(caller, StaffbookingError):
-            continue
-        for scope, rule in zip(request.window_scopes(caller), request.rules, strict=True):
+    for request, _, scopes in judged:
+        for scope, rule in zip(scopes, request.rules, strict=False):
             earlier = hits.get(scope)
             hits[scope] = HitCount(rule, 1 if earlier is None else earlier.count + 1)
     return dict(sorted(hits.items()))
 
 
 def _decide(
-    judged: Sequence[_JudgedRequest],
-    hits: Mapping[str, HitCount],
-    windows_by_scope: Mapping[str, RateLimitWindow],
+    judged: Sequence[_JudgedRequest], windows_by_scope: Mapping[str, RateLimitWindow]
 ) -> Sequence[_AdmissionResult | StaffbookingError]:
     """The result of each request; hits counted together are decided one by one."""
-    remaining = {scope: hit.count for scope, hit in hits.items()}
     results: list[_AdmissionResult | StaffbookingError] = []
-    for request, caller in judged:
+    later_hits: dict[str, int] = {}
+    """The hits of the batch after the one that is decided, by scope."""
+    for request, caller, scopes in reversed(judged):
         if isinstance(caller, StaffbookingError):
             results.append(caller)
             continue
         decisions = []
-        for scope, rule in zip(request.window_scopes(caller), request.rules, strict=True):
-            remaining[scope] -= 1
+        for scope, rule in zip(scopes, request.rules, strict=True):
+            later = later_hits.get(scope, 0)
+            later_hits[scope] = later + 1
             window = windows_by_scope[scope]
-            count = window.count - remaining[scope]
-            decisions.append(shared_rate_limits.decide(rule, count, window.resets_at, request.now))
+            decisions.append(
+                shared_rate_limits.decide(rule, window.count - later, window.resets_at, request.now)
+            )
         results.append((caller, decisions))
-    return results
+    return results[::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from attrs import define, field
 from sqlalchemy import bindparam, or_, select, update
@@ -21,6 +21,7 @@ from staffbooking_core.errors import StoreUnavailable
 
 WRITE_INTERVAL_SECONDS = 5.0
 """Maximum seconds from a use to its write."""
+_HOUR = timedelta(hours=1)
 
 _USED_KEYS = array_rows("used", id=("key_ids", BigInt), at=("times", Instant))
 _USED_AT = select(_USED_KEYS.c.at).where(_USED_KEYS.c.id == api_keys.c.id).scalar_subquery()
@@ -91,13 +92,17 @@ class ApiKeyUsageRecorder:
 
     database: Database
     unwritten: UnwrittenUsage = field(factory=UnwrittenUsage)
+    _hour: datetime = field(default=datetime.min.replace(tzinfo=UTC), init=False)
+    """The hour of the last call. The same object for all its calls, so that its hash is known."""
     _timer: asyncio.TimerHandle | None = None
     _write_task: asyncio.Task[None] | None = None
 
     def record(self, key_id: int, now: datetime) -> None:
         uses, calls = self.unwritten.last_uses, self.unwritten.calls
         uses[key_id] = max(now, uses.get(key_id, now))
-        place = key_id, start_of_hour(now)
+        if not self._hour <= now < self._hour + _HOUR:
+            self._hour = start_of_hour(now)
+        place = key_id, self._hour
         calls[place] = calls.get(place, 0) + 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
-from attrs import frozen
 from sqlalchemy import (
     CTE,
     ColumnElement,
@@ -48,14 +46,8 @@ from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitWindow
 from staffbooking_core.ports import ApiKeyCaller
 
-
-@frozen
-class ApiKeyHit:
-    """A hit of an API key under a rule, counted only if the key grants `permission`."""
-
-    digest: str
-    permission: Permission | None
-    rule: RateLimit
+ApiKeyHit: TypeAlias = tuple[str, Permission | None, RateLimit]
+"""A hit of the key with a digest under a rule, counted only if the key grants the permission."""
 
 
 _SELECT_CALLERS = (
@@ -73,7 +65,6 @@ _API_KEY_HIT_ROWS = array_rows(
     digest=("asked_digests", Text()),
     permission=("asked_permissions", Text()),
     rule=("asked_rules", Text()),
-    n=("asked_numbers", BigInt),
     resets_at=("asked_ends", Instant),
 )
 """The permission "" means that none is required."""
@@ -114,7 +105,11 @@ def _find_callers_and_count_hits() -> CompoundSelect[Any]:
         + cast(callers.c.key_id, Text())
     )
     permitted = (
-        select(scope.label("scope"), _API_KEY_HIT_ROWS.c.n, _API_KEY_HIT_ROWS.c.resets_at)
+        select(
+            scope.label("scope"),
+            literal_column("1", BigInt).label("n"),
+            _API_KEY_HIT_ROWS.c.resets_at,
+        )
         .join_from(_API_KEY_HIT_ROWS, callers, callers.c.key_digest == _API_KEY_HIT_ROWS.c.digest)
         .where(_is_permitted(callers))
     )
@@ -144,7 +139,7 @@ async def find_callers(connection: Connection, digests: Iterable[str]) -> dict[s
 async def find_callers_and_count_hits(
     connection: Connection,
     digests: Collection[str],
-    key_hits: Mapping[ApiKeyHit, int],
+    key_hits: Sequence[ApiKeyHit],
     hits: Mapping[str, HitCount],
     now: datetime,
 ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow]]:
@@ -152,12 +147,11 @@ async def find_callers_and_count_hits(
     rows = await connection.fetch_all(
         FIND_CALLERS_AND_COUNT_HITS,
         **hit_parameters(hits, now),
-        digests=sorted(digests),
-        asked_digests=[hit.digest for hit in key_hits],
-        asked_permissions=[hit.permission or "" for hit in key_hits],
-        asked_rules=[hit.rule.name for hit in key_hits],
-        asked_numbers=list(key_hits.values()),
-        asked_ends=[now + hit.rule.window for hit in key_hits],
+        digests=list(digests),
+        asked_digests=[digest for digest, _, _ in key_hits],
+        asked_permissions=[permission or "" for _, permission, _ in key_hits],
+        asked_rules=[rule.name for _, _, rule in key_hits],
+        asked_ends=[now + rule.window for _, _, rule in key_hits],
         now=now,
     )
     windows = {row[0]: to_window(row) for row in rows if row[0] is not None}
@@ -165,8 +159,18 @@ async def find_callers_and_count_hits(
     return callers, windows
 
 
-@lru_cache(maxsize=4096)
+_MAX_KNOWN_CALLERS = 4096
+_known_callers: dict[str, tuple[Row, ApiKeyCaller]] = {}
+"""The rows of keys and the callers made of them, by digest: keys are used repeatedly."""
+
+
 def _to_caller(row: Row) -> tuple[str, ApiKeyCaller]:
-    """The digest and the caller of a row. Cached, because keys are used repeatedly."""
+    """The digest and the caller of a row."""
     digest: str = row[3]
-    return digest, ApiKeyCaller(to_api_key(row), to_user(row[len(API_KEY_COLUMNS) :]))
+    known = _known_callers.get(digest)
+    if known is None or known[0] != row:
+        if len(_known_callers) >= _MAX_KNOWN_CALLERS:
+            _known_callers.clear()
+        caller = ApiKeyCaller(to_api_key(row), to_user(row[len(API_KEY_COLUMNS) :]))
+        known = _known_callers[digest] = row, caller
+    return digest, known[1]

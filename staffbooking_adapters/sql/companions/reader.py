@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 from sqlalchemy import (
     ColumnElement,
     and_,
@@ -237,24 +237,20 @@ class CompanionsReader:
         if query.date is not None and not MIN_CALENDAR_DATE <= query.date <= MAX_CALENDAR_DATE:
             return SearchPage([])
         row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
-        variant = _search_variant(query, row_limit, offset)
-        if query.date is not None:
-            variant = await self._with_known_weekday(variant, query, query.date)
+        is_weekday_common = query.date is not None and await self._is_weekday_common(
+            query, query.date, page_size(row_limit)
+        )
+        variant = _search_variant(query, row_limit, offset, is_weekday_common)
         rows = await self.connection.fetch_all(
             summaries_page(variant), **search_parameters(query, variant, offset, bounds)
         )
         summaries = [summary for summary, _ in rows[:row_limit]]
         return SearchPage(summaries, is_exact=all(is_exact for _, is_exact in rows[:1]))
 
-    async def _with_known_weekday(
-        self, variant: SearchVariant, query: CompanionQuery, day: date
-    ) -> SearchVariant:
+    async def _is_weekday_common(self, query: CompanionQuery, day: date, size: int) -> bool:
         service = None if query.service is None else normalize_text(query.service)
-        return evolve(
-            variant,
-            is_weekday_common=await self._common_weekdays.is_common(
-                self.connection, service, 1 << day.weekday(), variant.size
-            ),
+        return await self._common_weekdays.is_common(
+            self.connection, service, 1 << day.weekday(), size
         )
 
     async def detail(self, companion_id: int) -> bytes | None:
@@ -369,8 +365,10 @@ class CompanionsWriter(CompanionsReader):
         await mark_days(self.connection, marked)
 
 
-def _search_variant(query: CompanionQuery, row_limit: int, offset: int) -> SearchVariant:
-    return SearchVariant(
+def _search_variant(
+    query: CompanionQuery, row_limit: int, offset: int, is_weekday_common: bool = False
+) -> SearchVariant:
+    return _make_variant(
         has_location=query.location is not None,
         has_service=query.service is not None,
         has_price=query.min_price is not None or query.max_price is not None,
@@ -378,7 +376,12 @@ def _search_variant(query: CompanionQuery, row_limit: int, offset: int) -> Searc
         size=page_size(row_limit),
         has_offset=offset > 0,
         is_deep=query.date is not None and offset >= DEEP_OFFSET,
+        is_weekday_common=is_weekday_common,
     )
+
+
+_make_variant = cache(SearchVariant)
+"""There are few variants, and each search looks one up."""
 
 
 def search_parameters(

@@ -81,7 +81,7 @@ DEEP_OFFSET = 1_000
 """From this offset on, a search by date reads the day's exceptions as a whole."""
 
 
-@frozen
+@frozen(cache_hash=True)
 class SearchVariant:
     """The filters and page size of a search. Each variant is one statement."""
 

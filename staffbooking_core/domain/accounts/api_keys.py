@@ -18,6 +18,7 @@ __all__ = ["ApiKey", "Permission"]
 
 API_KEY_PREFIX = "ps_"
 BASE62_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_BASE62_VALUES = {digit: value for value, digit in enumerate(BASE62_ALPHABET)}
 API_KEY_RANDOM_LENGTH = 59
 API_KEY_LENGTH = 68
 _CHECKSUM_LENGTH = 6
@@ -70,7 +71,7 @@ def is_well_formed_api_key(text: str) -> bool:
         len(text) == API_KEY_LENGTH
         and text.startswith(API_KEY_PREFIX)
         and _is_base62(text[len(API_KEY_PREFIX) :])
-        and text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
+        and _base62_value(text[-_CHECKSUM_LENGTH:]) == _crc(text[:-_CHECKSUM_LENGTH])
     )
 
 
@@ -89,8 +90,19 @@ def _is_base62(text: str) -> bool:
     return text.isascii() and text.isalnum()
 
 
+def _crc(body: str) -> int:
+    return zlib.crc32(body.encode("ascii"))
+
+
+def _base62_value(digits: str) -> int:
+    value = 0
+    for digit in digits:
+        value = value * len(BASE62_ALPHABET) + _BASE62_VALUES[digit]
+    return value
+
+
 def _checksum(body: str) -> str:
-    rest, digits = zlib.crc32(body.encode("ascii")), ""
+    rest, digits = _crc(body), ""
     for _ in range(_CHECKSUM_LENGTH):
         rest, digit = divmod(rest, len(BASE62_ALPHABET))
         digits = BASE62_ALPHABET[digit] + digits

@@ -118,6 +118,8 @@ def _check_user_id(_: Actor, __: object, value: int) -> None:
 
 
 def _to_role(value: Role | str) -> Role:
+    if type(value) is Role:  # Each request has an actor.
+        return value
     try:
         return Role(value)
     except ValueError:
