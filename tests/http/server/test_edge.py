@@ -127,6 +127,17 @@ async def test_what_is_no_request_is_400(port: int, sent: bytes) -> None:
     assert json.loads(body)["code"] == "malformed_request"
 
 
+async def test_each_request_of_a_connection_has_a_valid_host(port: int) -> None:
+    """A wrong Host is 400 after requests of the same connection that had a valid one."""
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        for host, status in ((HOST, b"200"), (HOST, b"200"), (b"host: a b\r\n", b"400")):
+            await stream.send(GET + host + b"\r\n")
+            got = b""
+            while b"}" not in got:
+                got += await stream.receive()
+            assert got.startswith(b"HTTP/1.1 " + status)
+
+
 @pytest.mark.parametrize(
     "host",
     ["x", "x:8000", "x:", "sub.example.org", "127.0.0.1:80", "[::1]", "[::1]:8000", "a%20b", "a_b"],
