@@ -236,6 +236,13 @@ def chargeback_key(ref: str, end: str) -> str:
     return f"cb:{ref}:{end}"
 
 
+def chargeback_balance_change(ref: str, postings: Iterable[Posting]) -> int:
+    """What the postings of a chargeback change the platform's balance at the processor by."""
+    prefix = chargeback_key(ref, "")
+    own = (posting for posting in postings if posting.key.startswith(prefix))
+    return account_balances(own)[Account.PROCESSOR_BALANCE]
+
+
 def chargeback_withdrawn_posting(booking_id: int, ref: str, amount: int, at: datetime) -> Posting:
     """The processor withdrew a charged-back payment from the platform."""
     legs = {Account.DISPUTE_RECEIVABLE: amount, Account.PROCESSOR_BALANCE: -amount}

@@ -9,7 +9,8 @@ For a chargeback of the booking's own payment:
 3. If it is lost, refunds that failed are covered by the bank and become void.
 4. A verdict that changes later (an appeal) moves the money to suspense, and alerts the operators.
 
-A chargeback of an extra payment (late, duplicate or of a wrong amount) changes postings only.
+A chargeback of an extra payment (late, duplicate or of a wrong amount) changes postings only, and
+its changed verdicts are booked as in step 4.
 """
 
 from __future__ import annotations
@@ -107,14 +108,23 @@ def _reconcile_changed_verdict(
     won = chargeback.status is ChargebackStatus.WON
     balance_change = booking.chargeback_amount if won else -booking.chargeback_amount
     result = record_fact(booking, chargeback_status=chargeback.status)
-    revision, ref, now = result.booking.revision, chargeback.ref, reconciliation.now
-    result = result.with_postings(
-        ledger.chargeback_verdict_changed_posting(booking.id, ref, revision, balance_change, now)
-    )
     if not won:
         result = move_payout(result, PayoutTrigger.APPEAL_LOST)
+    yield _book_changed_verdict(result, chargeback, balance_change, reconciliation)
+
+
+def _book_changed_verdict(
+    result: TransitionResult,
+    chargeback: Chargeback,
+    balance_change: int,
+    reconciliation: ReconciliationState,
+) -> ReconciledFact:
+    booking, ref = result.booking, chargeback.ref
+    posting = ledger.chargeback_verdict_changed_posting(
+        booking.id, ref, booking.revision, balance_change, reconciliation.now
+    )
     text = f"chargeback {ref} of booking {booking.code} has another verdict: {chargeback.status}"
-    yield ReconciledFact(evolve(result, alerts=(text,)))
+    return ReconciledFact(evolve(result.with_postings(posting), alerts=(text,)))
 
 
 def _reorder_refused_refunds(
@@ -138,8 +148,8 @@ def _reorder_refused_refunds(
 def _reconcile_extra_payment_chargeback(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """A chargeback of an extra payment does not change the booking's status. The keys of its two
-    postings make it idempotent."""
+    """A chargeback of an extra payment does not change the booking's status. The keys of its
+    postings make it idempotent; a changed verdict is seen by the balance that they give."""
     ref, amount, now = chargeback.ref, chargeback.amount, reconciliation.now
     if reconciliation.claim_keys(ledger.chargeback_key(ref, "out")):
         text = f"payment {chargeback.payment_ref} of booking {booking.code} was charged back"
@@ -148,16 +158,20 @@ def _reconcile_extra_payment_chargeback(
         )
         booking = result.booking
         yield ReconciledFact(evolve(result, alerts=(text,)))
-    ends = {ChargebackStatus.WON: "in", ChargebackStatus.LOST: "lost"}
-    if (end := ends.get(chargeback.status)) and reconciliation.claim_keys(
-        ledger.chargeback_key(ref, end)
-    ):
-        won = chargeback.status is ChargebackStatus.WON
+    if chargeback.status is ChargebackStatus.OPEN:
+        return
+    won = chargeback.status is ChargebackStatus.WON
+    verdict_keys = (ledger.chargeback_key(ref, end) for end in ("in", "lost"))
+    if reconciliation.claim_keys(*verdict_keys):
         book = ledger.chargeback_reinstated_posting if won else ledger.chargeback_lost_posting
         result = record_fact(booking).with_postings(book(booking.id, ref, amount, now))
         booking = result.booking
         _count_losses(result, reconciliation)
         yield ReconciledFact(result)
+    elif change := (0 if won else -amount) - reconciliation.balance_by_chargeback_ref[ref]:
+        fact = _book_changed_verdict(record_fact(booking), chargeback, change, reconciliation)
+        booking = fact.result.booking
+        yield fact
     yield from _settle_refunds_by_bank(booking, chargeback, reconciliation)
 
 

@@ -45,6 +45,8 @@ class ReconciliationState:
     """The payment of each posting that writes off a loss, or returns a part of it."""
     losses_by_payment_ref: Counter[str]
     """The amount that the bank took of each payment beyond the escrow."""
+    balance_by_chargeback_ref: Counter[str]
+    """What each chargeback changed the platform's balance at the processor by, as it is booked."""
     now: datetime
     policy: Policy
 
@@ -71,6 +73,12 @@ class ReconciliationState:
             {posting.key for posting in postings},
             payment_ref_by_posting_key,
             Counter(),
+            Counter(
+                {
+                    one.ref: ledger.chargeback_balance_change(one.ref, postings)
+                    for one in snapshot.chargebacks
+                }
+            ),
             now,
             policy,
         )

@@ -93,8 +93,8 @@ async def apply_snapshot(
     """Apply the new facts of a snapshot. Locks the booking, then the operation that brought the
     snapshot, if any.
 
-    `before` is the booking as it was before the snapshot was taken. Where the booking's chargeback
-    has changed since, a newer snapshot was applied meanwhile: a verdict of this one may be stale,
+    `before` is the booking as it was before the snapshot was taken. Where a chargeback may have
+    changed since, a newer snapshot was applied meanwhile: a verdict of this one may be stale,
     so it is left out, and an event in the inbox orders a new snapshot.
 
     Raises Conflict where the operation's lease was lost.
@@ -104,7 +104,7 @@ async def apply_snapshot(
         return
     if operation_id is not None and lease is not None:
         await tx.operations.lock_operation(operation_id, lease)
-    if snapshot.chargebacks and before is not None and _chargeback_changed(before, booking):
+    if before is not None and _chargebacks_may_be_stale(snapshot, before, booking):
         snapshot = evolve(snapshot, chargebacks=())
         again = ProcessorEvent(f"stale:{booking.id}:{booking.revision}", intent_id=booking.id)
         await tx.inbox.add_event(ports.payments.name, again, ports.clock.wall())
@@ -116,11 +116,18 @@ async def apply_snapshot(
             await tx.operations.save_operation(found.operation)
 
 
-def _chargeback_changed(before: Booking, booking: Booking) -> bool:
-    return (before.chargeback_ref, before.chargeback_status) != (
+def _chargebacks_may_be_stale(snapshot: Snapshot, before: Booking, booking: Booking) -> bool:
+    """Whether a newer verdict may have been booked while the snapshot was taken. What is known of
+    a chargeback of an extra payment is not in the booking: any change of it may be that."""
+    if not snapshot.chargebacks or before.revision == booking.revision:
+        return False
+    if (before.chargeback_ref, before.chargeback_status) != (
         booking.chargeback_ref,
         booking.chargeback_status,
-    )
+    ):
+        return True
+    own = booking.intent and booking.intent.payment_ref
+    return any(one.payment_ref != own for one in snapshot.chargebacks)
 
 
 @validated

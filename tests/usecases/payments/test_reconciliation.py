@@ -256,6 +256,23 @@ async def test_a_payment_after_the_cancellation_is_refunded(scene):
     assert await scene.faults() == []
 
 
+@pytest.mark.parametrize("verdict", ["won", "lost"])
+async def test_changed_verdicts_on_a_late_payment_are_booked(scene, verdict):
+    """The money of a late payment's chargeback moves with each changed verdict, and the operators
+    are told."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    await scene.cancel(booking)
+    await scene.charge_back(booking, verdict)
+    await scene.drain()
+    for told in (1, 2, 3):
+        await scene.ports.payments.dashboard.overturn_chargebacks(booking.id)
+        await scene.drain()
+        assert await scene.faults() == []
+        verdicts = [text for _, text in scene.ports.notifier.alerts if "another verdict" in text]
+        assert len(verdicts) == told
+
+
 async def test_a_page_paid_in_the_moment_of_closing_is_refunded(scene):
     """Closing a page that was paid refunds the payment without any event."""
     booking = await scene.accepted()
