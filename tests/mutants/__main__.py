@@ -131,7 +131,7 @@ def _run_tests(copy: Path, tests: Sequence[str]) -> str:
 
 
 def _execute(copy: Path, module: str, *arguments: str) -> tuple[int, str]:
-    """Run a module in a copy; returns its exit code and output."""
+    """Run a module in a copy; returns its exit code and output, warnings first."""
     command = [sys.executable, "-B", "-m", module, *arguments]
     try:
         ran = subprocess.run(
@@ -139,7 +139,7 @@ def _execute(copy: Path, module: str, *arguments: str) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return 1, "does not end"
-    return ran.returncode, ran.stdout + ran.stderr
+    return ran.returncode, ran.stderr + ran.stdout
 
 
 def _print(text: str) -> None:

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.builders import DAY, POLICY
+from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import (
@@ -53,12 +54,13 @@ class CheckedProcessor:
             self.accuse(f"a payout of booking {key.intent_id}, which does not exist")
         elif (
             fault := _payout_fault(booking, command, is_disabled=user.disabled_at is not None)
-        ) and not await self._changed_on_the_way(key):
+        ) and not await self._changed_on_the_way(key, user):
             self.accuse(f"booking {booking.id}: a payout of {command.amount} while {fault}")
         return await self.inner.pay_out(command, key, timeout_seconds)
 
-    async def _changed_on_the_way(self, key: OperationKey) -> bool:
-        """Whether money was booked after the payout was sent: nothing could stop it then."""
+    async def _changed_on_the_way(self, key: OperationKey, staff: User) -> bool:
+        """Whether money was booked, or the staff member disabled, after the payout was sent:
+        nothing could stop it then."""
         async with self.store.read_view() as view:
             [sent] = [
                 one.last_sent_at
@@ -67,7 +69,10 @@ class CheckedProcessor:
             ]
             offset = await view.sandbox.clock_offset()
             postings = await view.ledger.postings_of(key.intent_id)
-        return sent is not None and any(one.at >= sent + offset for one in postings)
+        return sent is not None and (
+            (staff.disabled_at is not None and staff.disabled_at >= sent)
+            or any(one.at >= sent + offset for one in postings)
+        )
 
 
 def _payout_fault(booking: Booking, command: PayOut, *, is_disabled: bool) -> str:

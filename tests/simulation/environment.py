@@ -83,15 +83,16 @@ class Environment:
                 await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
 
     async def appeal(self, first: int, second: int) -> None:
-        """A bank decides a chargeback, and changes its verdict some times."""
+        """A bank decides a chargeback, and changes its verdict some times: soon after another, so
+        that what the processor said before is read late."""
         if (booking := await self.pick(first)) is None:
             return
         verdict = ("won", "lost")[second % 2]
         with suppress(*REFUSALS):
             await self.cluster.fake.sandbox.chargeback(booking.id, verdict)
         self.manually_moved.add(booking.id)
-        for _ in range(1 + second % 4):
-            await asyncio.sleep(0.5 + second % 3)
+        for _ in range(1 + second % 6):
+            await asyncio.sleep(0.25 + second % 3)
             self.overturned[booking.id] += 1
             await self.cluster.fake.dashboard.overturn_chargebacks(booking.id)
 

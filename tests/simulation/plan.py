@@ -62,7 +62,7 @@ _WEIGHTS = {
     "send_by_channel": 8,
     "reconnect": 3,
     "charge_back": 1,
-    "appeal": 2,
+    "appeal": 4,
     "move_money": 1,
     "pay_less": 1,
     "onboard": 1,
