@@ -75,6 +75,8 @@ class Environment:
     """Bookings whose money was moved in the processor's own dashboard."""
     overturned: Counter[int] = field(factory=Counter)
     """How often a bank changed its verdict, by booking."""
+    has_lost_events: bool = False
+    """Whether an event of the processor may never have been received."""
 
     async def charge_back(self, first: int, second: int) -> None:
         if (booking := await self.pick(first)) is not None:
@@ -126,6 +128,7 @@ class Environment:
 
     async def event_fault(self, first: int, second: int) -> None:
         kind = EVENT_FAULTS[second % len(EVENT_FAULTS)]
+        self.has_lost_events |= kind in ("drop", "bad_signature")
         await self.cluster.fake.sandbox.add_fault("event", kind, 1 + first % 3)
 
     async def change_receiver(self, first: int, second: int) -> None:

@@ -42,7 +42,7 @@ from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster, make_cluster
 from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario
 from tests.simulation.environment import Environment
-from tests.simulation.history_end import finish_bookings, mend_processor
+from tests.simulation.history_end import finish_bookings, mend_processor, sync_bookings
 from tests.simulation.plan import Plan, make_plan
 from tests.simulation.promises import find_untold
 from tests.simulation.stores import SharedStore, open_shared_store
@@ -168,7 +168,10 @@ async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
         await _judge_messages(actors)
         _judge_tab(actors)
         await _end(cluster, background)
-        for fault in await finish_bookings(scenes, verdict, actors.environment.manually_moved):
+        by_hand = actors.environment.manually_moved
+        if actors.environment.has_lost_events:
+            await sync_bookings(scenes.scene, by_hand)
+        for fault in await finish_bookings(scenes, verdict, by_hand):
             world.accuse(fault)
         await _judge_bookings(actors)
         await _judge_verdicts(actors, scenes)

@@ -4,7 +4,7 @@ and the ledger equals the processor's book line by line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
 from staffbooking_core.ports import AuditedBooking
-from staffbooking_core.usecases.payments import payouts, refunds, statement
+from staffbooking_core.usecases.payments import payouts, reconciliation, refunds, statement
 from staffbooking_core.usecases.payments.statement import StatementDifference
 from tests.simulation.deployment import Scenes, SimulatedScenario
 
@@ -63,6 +63,15 @@ async def finish_bookings(scenes: Scenes, verdict: str, by_hand: set[int]) -> li
         *found,
         *await scenes.webhooks.finish_deliveries([one.booking.id for one in everything]),
     ]
+
+
+async def sync_bookings(scene: SimulatedScenario, booking_ids: Iterable[int]) -> None:
+    """Sync bookings as `payments reconcile --apply` does: where the event of a change by hand was
+    lost, nothing but the daily statement tells of it."""
+    for booking_id in sorted(booking_ids):
+        await reconciliation.sync_intent(
+            scene.ports, booking_id, scene.ports.policy.processor_timeout
+        )
 
 
 async def _onboard_companion(companion: SimulatedScenario) -> None:
