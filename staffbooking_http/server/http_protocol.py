@@ -86,6 +86,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _refused_at = -math.inf
     """The time of the last early refusal."""
     _last_valid_host: bytes | None = None
+    """Not checked again: the requests of a connection mostly have the same Host."""
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
 

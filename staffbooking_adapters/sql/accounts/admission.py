@@ -172,12 +172,12 @@ class SqlAdmission:
         self, requests: Sequence[_AdmissionRequest], now: datetime
     ) -> tuple[dict[str, ApiKeyCaller], dict[str, RateLimitWindow] | None]:
         """Callers by digest and, on PostgreSQL, the windows after counting."""
+        digests = {request.digest for request in requests if request.digest}
         if self._counts_separately:
-            digests = {request.digest for request in requests if request.digest}
             return (await find_callers(self.database, digests) if digests else {}), None
         return await find_callers_and_count_hits(
             self.counter_database,
-            {request.digest for request in requests if request.digest},
+            digests,
             [
                 (request.digest, request.permission, rule)
                 for request in requests
@@ -240,8 +240,10 @@ def _collect_hits(judged: Iterable[_JudgedRequest]) -> dict[str, HitCount]:
     """The hits of accepted requests by scope. Scopes are sorted, so that all processes lock
     their rows in the same order."""
     hits: dict[str, HitCount] = {}
-    for request, _, scopes in judged:
-        for scope, rule in zip(scopes, request.rules, strict=False):
+    for request, caller, scopes in judged:
+        if isinstance(caller, StaffbookingError):
+            continue
+        for scope, rule in zip(scopes, request.rules, strict=True):
             earlier = hits.get(scope)
             hits[scope] = HitCount(rule, 1 if earlier is None else earlier.count + 1)
     return dict(sorted(hits.items()))

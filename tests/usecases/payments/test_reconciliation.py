@@ -218,6 +218,31 @@ async def test_a_stale_snapshot_does_not_undo_a_later_verdict(scene, monkeypatch
     for outcome in ("open", "won"):
         await scene.charge_back(booking, outcome)
         await scene.drain()
+    await overtake_by_lost_appeal(scene, monkeypatch, booking)
+    assert (await scene.booking(booking)).chargeback_status is ChargebackStatus.LOST
+    await scene.drain()
+    assert changed_verdicts(scene) == 1
+
+
+async def test_a_stale_snapshot_does_not_undo_a_verdict_on_a_late_payment(scene, monkeypatch):
+    """A stale verdict on the chargeback of a late payment changes nothing either."""
+    booking = await scene.accepted()
+    await scene.play(booking)
+    await scene.cancel(booking)
+    await scene.charge_back(booking, "won")
+    await scene.drain()
+    await overtake_by_lost_appeal(scene, monkeypatch, booking)
+    await scene.drain()
+    assert changed_verdicts(scene) == 1
+
+
+def changed_verdicts(scene):
+    """The number of alerts about changed verdicts."""
+    return sum("another verdict" in text for _, text in scene.ports.notifier.alerts)
+
+
+async def overtake_by_lost_appeal(scene, monkeypatch, booking):
+    """Apply a snapshot that was taken before an appeal was lost, after one that was taken since."""
     take, limit = scene.ports.payments.snapshot, scene.ports.policy.processor_timeout
 
     async def with_lost_appeal(refs, timeout_seconds):
@@ -233,10 +258,6 @@ async def test_a_stale_snapshot_does_not_undo_a_later_verdict(scene, monkeypatch
 
     monkeypatch.setattr(scene.ports.payments, "snapshot", overtaken, raising=False)
     await reconciliation.sync_intent(scene.ports, booking.id, limit)
-    assert (await scene.booking(booking)).chargeback_status is ChargebackStatus.LOST
-    await scene.drain()
-    verdicts = [text for _, text in scene.ports.notifier.alerts if "another verdict" in text]
-    assert len(verdicts) == 1
 
 
 # Late payments --------------------------------------------------------------------------
@@ -269,8 +290,7 @@ async def test_changed_verdicts_on_a_late_payment_are_booked(scene, verdict):
         await scene.ports.payments.dashboard.overturn_chargebacks(booking.id)
         await scene.drain()
         assert await scene.faults() == []
-        verdicts = [text for _, text in scene.ports.notifier.alerts if "another verdict" in text]
-        assert len(verdicts) == told
+        assert changed_verdicts(scene) == told
 
 
 async def test_a_page_paid_in_the_moment_of_closing_is_refunded(scene):
