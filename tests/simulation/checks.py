@@ -150,10 +150,16 @@ def _unbalanced_netting(bookings: Sequence[Booking]) -> Iterator[str]:
 def _processor_overpaid(
     booking: Booking, intent: machine.FakeIntent, now: datetime
 ) -> Iterator[str]:
-    """Violations in the processor's book; money that was moved there manually is not counted."""
-    charged = sum(charge.payment.amount for charge in intent.charges)
-    if charged > booking.total_amount:
-        yield f"booking {booking.id}: charged {charged} of {booking.total_amount}"
+    """Violations in the processor's book; money that was moved there manually is not counted.
+
+    A payment that is too low waits for an operator and does not pay the booking, so that the
+    customer may pay the whole price besides.
+    """
+    amounts = [charge.payment.amount for charge in intent.charges]
+    charged = sum(amounts)
+    paid = sum(amount for amount in amounts if amount >= booking.total_amount)
+    if paid > booking.total_amount:
+        yield f"booking {booking.id}: charged {paid} of {booking.total_amount}"
     given = sum(_refunded_amount(charge) + _paid_out_amount(charge) for charge in intent.charges)
     if given > charged:
         yield f"booking {booking.id}: charged {charged}, refunded and paid out {given}"
