@@ -48,7 +48,11 @@ class Part:
 
 RACES = "tests/contract/test_races.py tests/contract/payments/test_payment_races.py"
 PARTS = (
-    Part("Simulation, memory store", "seeds 1 to 2,000", "python -m tests.simulation 1 2000"),
+    Part(
+        "Simulation, memory store",
+        "seeds 1 to 1,000",
+        "python -m tests.simulation 1 1000 --jobs 2",
+    ),
     Part(
         "Planted bugs",
         "4 of all",
