@@ -122,6 +122,7 @@ async def _open_group(cluster: PostgresCluster, people: int) -> AsyncIterator[Gr
         "STAFFBOOKING_SECRET_KEY": "a-secret-for-the-benchmark-only",
         "STAFFBOOKING_ALLOWED_ORIGINS": ORIGIN,
         "STAFFBOOKING_LIMITS": "channel=1000000000/60s,bookings=1000000/1h",
+        "STAFFBOOKING_CONNECTIONS_PER_ADDRESS": "4000",
     }
     async with open_ports(load_settings(environ)) as ports:
         customer = actor_of(await add_user(ports.store))

@@ -74,6 +74,10 @@ class CountingClient(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.write(self._handshake_request)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.is_open.done():
+            self.is_open.set_exception(ConnectionError("closed before the handshake's end"))
+
     def data_received(self, data: bytes) -> None:
         if self._head is not None:
             head, found, data = (self._head + data).partition(b"\r\n\r\n")

@@ -72,14 +72,14 @@ _NAMES_BY_MODULE = {
     "domain.notifications.inquiries": "Inquiry NewInquiry",
     "domain.notifications.notifications": "Email UndeliverableEmail",
     "domain.payments.ledger": "Account Leg MovementKind Posting",
+    "domain.payments.operations": "Operation OperationOrder OperationStatus SettlementStatus",
     "domain.payments.payees": "OnboardingLink OpenPayee Payee PayeeState PayeeStatus",
     "domain.payments.processor": (
         "BadEventSignature Busy Chargeback ChargebackStatus Checkout CheckoutStatus "
-        "CloseCheckout IntentRefs OpenCheckout Operation OperationKey OperationKeyReused "
-        "OperationKind OperationOrder OperationStatus PayOut Payment PayoutState ProcessorError "
-        "ProcessorEvent ProcessorFee ProcessorMisconfigured ProcessorRefused RefundPayment "
-        "RefundState RefundStatus RefusalCode ReversalState ReversePayout SettlementStatus "
-        "Snapshot Unknown"
+        "CloseCheckout IntentRefs OpenCheckout OperationKey OperationKeyReused OperationKind "
+        "PayOut Payment PayoutState ProcessorError ProcessorEvent ProcessorFee "
+        "ProcessorMisconfigured ProcessorRefused RefundPayment RefundState RefundStatus "
+        "RefusalCode ReversalState ReversePayout Snapshot Unknown"
     ),
     "domain.reconciliation.statement": "CashPostings Movement",
     "domain.shared.money": "Currency",

@@ -148,6 +148,12 @@ from staffbooking_core.domain.payments.ledger import (
     MovementKind as MovementKind,
     Posting as Posting,
 )
+from staffbooking_core.domain.payments.operations import (
+    Operation as Operation,
+    OperationOrder as OperationOrder,
+    OperationStatus as OperationStatus,
+    SettlementStatus as SettlementStatus,
+)
 from staffbooking_core.domain.payments.payees import (
     OnboardingLink as OnboardingLink,
     OpenPayee as OpenPayee,
@@ -165,12 +171,9 @@ from staffbooking_core.domain.payments.processor import (
     CloseCheckout as CloseCheckout,
     IntentRefs as IntentRefs,
     OpenCheckout as OpenCheckout,
-    Operation as Operation,
     OperationKey as OperationKey,
     OperationKeyReused as OperationKeyReused,
     OperationKind as OperationKind,
-    OperationOrder as OperationOrder,
-    OperationStatus as OperationStatus,
     Payment as Payment,
     PayOut as PayOut,
     PayoutState as PayoutState,
@@ -185,7 +188,6 @@ from staffbooking_core.domain.payments.processor import (
     RefusalCode as RefusalCode,
     ReversalState as ReversalState,
     ReversePayout as ReversePayout,
-    SettlementStatus as SettlementStatus,
     Snapshot as Snapshot,
     Unknown as Unknown,
 )

@@ -17,7 +17,7 @@ from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.ports import MAX_COUNTED_WAITING, Backlog, Waiting, WaitingKind
 

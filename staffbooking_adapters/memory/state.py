@@ -27,8 +27,9 @@ from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Conversation, Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.payments.ledger import Posting
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.payments.payees import Payee
-from staffbooking_core.domain.payments.processor import Operation, ProcessorEvent
+from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.domain.shared.rate_limits import RateLimitWindow
 from staffbooking_core.domain.webhooks.deliveries import (
     Delivery,

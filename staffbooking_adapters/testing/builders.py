@@ -40,11 +40,10 @@ from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval, Companion
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
+from staffbooking_core.domain.payments.operations import Operation, OperationOrder
 from staffbooking_core.domain.payments.payees import OpenPayee, Payee
 from staffbooking_core.domain.payments.processor import (
     OpenCheckout,
-    Operation,
-    OperationOrder,
     PayOut,
     ProcessorEvent,
     RefundPayment,

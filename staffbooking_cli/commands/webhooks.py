@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from staffbooking_core.ports import Ports
     from staffbooking_core.representations.webhooks import DeliveryRecord
-    from staffbooking_core.usecases.webhooks.endpoints import DeliveryLog
+    from staffbooking_core.usecases.webhooks.delivery_log import DeliveryLog
 
 app = typer.Typer(help="Webhooks: endpoints, deliveries, attempts.", no_args_is_help=True)
 
@@ -93,10 +93,10 @@ def _endpoint_record(endpoint: WebhookEndpoint) -> dict[str, Any]:
 @app.command()
 def deliveries(endpoint_id: Id, limit: Limit = 50, page: Page = 1, as_json: AsJson = False) -> None:
     """List a page of an endpoint's deliveries, newest first."""
-    from staffbooking_core.usecases.webhooks import endpoints
+    from staffbooking_core.usecases.webhooks import delivery_log
 
     found, has_more = run_command(
-        lambda ports: endpoints.list_deliveries(ports, None, endpoint_id, page, limit)
+        lambda ports: delivery_log.list_deliveries(ports, None, endpoint_id, page, limit)
     )
     records = [_delivery_record(logged) for logged in found]
     if as_json:
@@ -135,10 +135,10 @@ def redeliver(
 ) -> None:
     """Send an event again, with the same id and bytes; the worker sends it as soon as the
     endpoint is active."""
-    from staffbooking_core.usecases.webhooks import endpoints
+    from staffbooking_core.usecases.webhooks import delivery_log
 
     logged = run_operator_command(
-        lambda ports: endpoints.redeliver(ports, None, delivery_id),
+        lambda ports: delivery_log.redeliver(ports, None, delivery_id),
         "redeliver",
         "delivery",
         delivery_id,

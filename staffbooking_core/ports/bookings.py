@@ -14,7 +14,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Calendar, Interval
 from staffbooking_core.domain.notifications.notifications import Notification
 from staffbooking_core.domain.payments.ledger import Posting
-from staffbooking_core.domain.payments.processor import OperationOrder
+from staffbooking_core.domain.payments.operations import OperationOrder
 from staffbooking_core.ports.idempotency import StoredResponse
 from staffbooking_core.representations.events import DomainEvent
 

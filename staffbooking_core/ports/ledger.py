@@ -12,7 +12,7 @@ from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Posting
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 
 __all__ = ["POSTING_KEY_TAKEN", "AuditedBooking", "LedgerReadPort"]

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Protocol
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.payments.processor import Operation, OperationKind
+from staffbooking_core.domain.payments.operations import Operation
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.ports.leases import Lease
 
 __all__ = ["OPERATION_NUMBER_TAKEN", "OperationsReadPort", "OperationsWritePort"]

@@ -16,13 +16,12 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.portfolio import PortfolioItem
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.payments.ledger import Account, Posting, account_balances
-from staffbooking_core.domain.payments.processor import (
-    ChargebackStatus,
+from staffbooking_core.domain.payments.operations import (
     Operation,
-    OperationKind,
     OperationStatus,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import ChargebackStatus, OperationKind
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription
 from staffbooking_core.policy import Policy

@@ -13,7 +13,7 @@ from staffbooking_core.domain.bookings.booking import (
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
 from staffbooking_core.domain.bookings.timers import timer_time
-from staffbooking_core.domain.payments.processor import SettlementStatus
+from staffbooking_core.domain.payments.operations import SettlementStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.companions import CompanionRecord

@@ -16,7 +16,7 @@ from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry
 from staffbooking_core.domain.bookings.disputes import DISPUTE_PARTIES, DisputeFile
 from staffbooking_core.domain.bookings.guidance import NextAction
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
-from staffbooking_core.domain.payments.processor import SettlementStatus
+from staffbooking_core.domain.payments.operations import SettlementStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.policy import Policy
 from staffbooking_core.representations.bookings import booking_record

@@ -25,7 +25,7 @@ from staffbooking_core.representations.webhooks import (
     webhook_test_record,
 )
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
-from staffbooking_core.usecases.webhooks import endpoints
+from staffbooking_core.usecases.webhooks import delivery_log, endpoints, feed
 from staffbooking_http.api.access import ApiKeyOrSessionAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.query_string import ListDeliveries, ReadEvents
@@ -195,7 +195,7 @@ async def activate_secret(call: Call) -> Reply:
     not_found_name=_RESOURCE_NAME,
 )
 async def send_test_event(call: Call) -> Reply:
-    sent = await endpoints.send_test_event(call.ports, call.user, call.path_id(_RESOURCE_NAME))
+    sent = await delivery_log.send_test_event(call.ports, call.user, call.path_id(_RESOURCE_NAME))
     attempt = sent.attempts[-1]
     delivery = webhook_test_record(sent.delivery, attempt)
     return Reply(200, codec.encode({"success": attempt.error is None, "delivery": delivery}))
@@ -217,7 +217,7 @@ async def send_test_event(call: Call) -> Reply:
 async def list_deliveries(call: Call) -> Reply:
     page, limit = call.parsed_input.page, call.parsed_input.limit
     number = call.path_id(_RESOURCE_NAME)
-    found, has_more = await endpoints.list_deliveries(call.ports, call.user, number, page, limit)
+    found, has_more = await delivery_log.list_deliveries(call.ports, call.user, number, page, limit)
     records = [delivery_record(each.delivery, each.attempts) for each in found]
     return Reply(200, codec.encode({"deliveries": records, "has_more": has_more}))
 
@@ -238,7 +238,7 @@ async def list_deliveries(call: Call) -> Reply:
 )
 async def redeliver(call: Call) -> Reply:
     number, delivery_id = call.path_id("Delivery"), call.path_id("Delivery", 1)
-    ordered = await endpoints.redeliver(call.ports, call.user, delivery_id, number)
+    ordered = await delivery_log.redeliver(call.ports, call.user, delivery_id, number)
     record = delivery_record(ordered.delivery, ordered.attempts)
     return Reply(200, codec.encode({"success": True, "delivery": record}))
 
@@ -263,6 +263,6 @@ async def redeliver(call: Call) -> Reply:
 )
 async def list_events(call: Call) -> Reply:
     wanted: ReadEvents = call.parsed_input
-    found, has_more = await endpoints.read_feed(call.ports, call.user, wanted.after, wanted.limit)
+    found, has_more = await feed.read_feed(call.ports, call.user, wanted.after, wanted.limit)
     answer = {"events": [*map(RawJson, found)], "has_more": has_more}
     return Reply(200, codec.encode(answer))

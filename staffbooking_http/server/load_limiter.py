@@ -49,9 +49,18 @@ class Timers(Protocol):
 class LoadLimiter:
     """Starts requests, at most `max_running` at a time; others wait for a while, or are refused."""
 
-    def __init__(self, max_running: int, loop: Timers) -> None:
+    def __init__(
+        self,
+        max_running: int,
+        loop: Timers,
+        *,
+        beside: LoadLimiter | None = None,
+        max_running_beside: int = 0,
+    ) -> None:
+        """While requests of the limiter `beside` wait, only `max_running_beside` are started."""
         self._max_running = max_running
         self._loop = loop
+        self._beside, self._max_running_beside = beside, max_running_beside
         self._running: dict[Request, float] = {}
         """The requests that count, with the times until which they do, oldest first."""
         self._waiting: deque[tuple[float, Request]] = deque()
@@ -100,7 +109,9 @@ class LoadLimiter:
         self.pause(request)
 
     def _has_room(self) -> bool:
-        while len(self._running) >= self._max_running:
+        is_shared = self._beside is not None and self._beside._waiting
+        max_running = self._max_running_beside if is_shared else self._max_running
+        while len(self._running) >= max_running:
             oldest = next(iter(self._running), None)
             if oldest is None or self._running[oldest] > self._loop.time():
                 return False

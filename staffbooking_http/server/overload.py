@@ -18,10 +18,13 @@ from staffbooking_http.server.load_limiter import LoadLimiter
 from staffbooking_http.server.refusals import Refusals
 from staffbooking_http.server.request_scan import RequestScanner
 
-MAX_RUNNING_READS = 24
+MAX_RUNNING_READS = 16
 MAX_RUNNING_CHANGES = 16
 """Requests at a time: a few more than the connections to the database, which keeps it and the
 processor busy. Each further one only delays the others, and the channel."""
+MAX_CHANGES_BESIDE_READS = 2
+"""Changes that run while reads wait: each takes as much of the processors as several reads, so that
+more would leave hardly any reads in an overload by both."""
 LOG_INTERVAL_SECONDS = 1.0
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -37,7 +40,12 @@ class Overload:
         self.refusals = Refusals(application)
         self._loop = asyncio.get_running_loop()
         self._reads = LoadLimiter(MAX_RUNNING_READS, self._loop)
-        self._changes = LoadLimiter(MAX_RUNNING_CHANGES, self._loop)
+        self._changes = LoadLimiter(
+            MAX_RUNNING_CHANGES,
+            self._loop,
+            beside=self._reads,
+            max_running_beside=MAX_CHANGES_BESIDE_READS,
+        )
         prefix = base_path(application.site.ports.policy)
         self._free_paths = {prefix + path for path in (*_OPERATIONS_PATHS, *SOCKETIO_PATHS)}
         self._scanner = RequestScanner()

@@ -63,16 +63,18 @@ from staffbooking_core.domain.bookings.booking import (
 from staffbooking_core.domain.bookings.earnings import has_earning, has_open_earning
 from staffbooking_core.domain.bookings.lifecycle import CONFIRMED_STATUSES, BookingStatus, TimerKind
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.domain.payments.payees import Payee
-from staffbooking_core.domain.payments.processor import (
-    ChargebackStatus,
+from staffbooking_core.domain.payments.operations import (
     Operation,
     OperationOrder,
     OperationStatus,
+    SettlementStatus,
+)
+from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
     PayOut,
     RefundPayment,
     ReversePayout,
-    SettlementStatus,
 )
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, is_failed_refund
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus

@@ -24,10 +24,10 @@ from staffbooking_core.domain.bookings.lifecycle import (
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OperationKind,
-    OperationStatus,
     ProcessorFee,
     RefundPayment,
     RefundStatus,

@@ -15,12 +15,8 @@ from staffbooking_adapters.testing.processor.base import (
     make_operation_key,
     make_payee_command,
 )
-from staffbooking_core.domain.payments.processor import (
-    OPERATION_KEY_LIFETIME,
-    OperationKind,
-    ProcessorEvent,
-    Unknown,
-)
+from staffbooking_core.domain.payments.operations import OPERATION_KEY_LIFETIME
+from staffbooking_core.domain.payments.processor import OperationKind, ProcessorEvent, Unknown
 from tests.money.fake_helpers import run_concurrently
 from tests.money.processors import due_event_ids, fake_processor_of
 

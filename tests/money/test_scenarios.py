@@ -13,7 +13,8 @@ from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.payments.ledger import Account, MovementKind as Moved
-from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
+from staffbooking_core.domain.payments.operations import OperationStatus
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.usecases.payments import operations, payouts, refunds
 from tests.money.payment_scenarios import LATER_DATE, PAYOUT_AMOUNT, TOTAL_AMOUNT, PaymentScenario
 

@@ -12,12 +12,8 @@ from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.payments.ledger import LIABILITY_ACCOUNTS, account_balances
-from staffbooking_core.domain.payments.processor import (
-    ChargebackStatus,
-    IntentRefs,
-    OperationKind,
-    OperationStatus,
-)
+from staffbooking_core.domain.payments.operations import OperationStatus
+from staffbooking_core.domain.payments.processor import ChargebackStatus, IntentRefs, OperationKind
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
 from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.usecases.payments import payouts, reconciliation, refunds, statement

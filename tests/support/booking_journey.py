@@ -27,14 +27,17 @@ from staffbooking_core.domain.payments.ledger import (
     Posting,
     account_balances,
 )
+from staffbooking_core.domain.payments.operations import (
+    Operation,
+    OperationStatus,
+    apply_operation_failure,
+)
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     Checkout,
     CheckoutStatus,
     OpenCheckout,
-    Operation,
-    OperationStatus,
     Payment,
     PayOut,
     PayoutState,
@@ -47,7 +50,6 @@ from staffbooking_core.domain.payments.processor import (
     ReversalState,
     ReversePayout,
     Snapshot,
-    apply_operation_failure,
 )
 from staffbooking_core.domain.reconciliation.debts import Debt, net_debts
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations

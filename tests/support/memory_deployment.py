@@ -19,7 +19,7 @@ from staffbooking_core.domain.accounts.users import Actor, Role, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.companions.companion import Companion
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports

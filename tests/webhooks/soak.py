@@ -28,7 +28,7 @@ from staffbooking_core.domain.accounts.users import Role, Subscription, User
 from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus, WebhookEndpoint
 from staffbooking_core.inputs import CreateWebhook
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.webhooks import endpoints
+from staffbooking_core.usecases.webhooks import delivery_log, endpoints
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.support.memory_deployment import BookingScenario, actor_of
 
@@ -198,7 +198,7 @@ async def _all_deliveries(ports: Ports, endpoint_id: int) -> dict[str, Delivery]
     found: dict[str, Delivery] = {}
     page = 1
     while True:
-        logged, has_more = await endpoints.list_deliveries(ports, None, endpoint_id, page, 50)
+        logged, has_more = await delivery_log.list_deliveries(ports, None, endpoint_id, page, 50)
         found |= {each.delivery.event_id: each.delivery for each in logged}
         if not has_more:
             return found

@@ -13,7 +13,7 @@ from staffbooking_adapters.memory.slots import bookings_after
 from staffbooking_adapters.memory.state import MemoryState, MemoryTransaction
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Posting, account_balances
-from staffbooking_core.domain.payments.processor import OperationStatus
+from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import POSTING_KEY_TAKEN, AuditedBooking

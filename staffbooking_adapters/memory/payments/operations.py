@@ -16,11 +16,8 @@ from staffbooking_adapters.memory.state import (
     is_lease_active,
 )
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.payments.processor import (
-    Operation,
-    OperationKind,
-    OperationOrder,
-)
+from staffbooking_core.domain.payments.operations import Operation, OperationOrder
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import OPERATION_NUMBER_TAKEN, Lease

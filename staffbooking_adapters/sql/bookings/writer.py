@@ -49,7 +49,7 @@ from staffbooking_adapters.sql.schema.bookings import (
 from staffbooking_adapters.sql.schema.payments import payment_operations
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions.availability import DAY
-from staffbooking_core.domain.payments.processor import OperationStatus
+from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, RebookingCredit

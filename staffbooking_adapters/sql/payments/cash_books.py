@@ -36,7 +36,7 @@ from staffbooking_adapters.sql.schema.payments import (
     processor_inbox,
 )
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import OperationStatus
+from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 
 _POSTING_BOOKING_ID, _AMOUNT = ledger_postings.c.booking_id, ledger_legs.c.amount

@@ -19,7 +19,7 @@ from staffbooking_adapters.sql.payments.operations import OPERATIONS_OF, to_oper
 from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.payments import ledger_legs
 from staffbooking_core.domain.payments.ledger import Account, Posting
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.ports import AuditedBooking
 

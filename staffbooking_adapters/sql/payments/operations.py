@@ -35,13 +35,13 @@ from staffbooking_adapters.sql.schema.payments import (
     payment_operations,
 )
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     UNFINISHED_OPERATION_STATUSES,
     Operation,
-    OperationKind,
     OperationStatus,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease
 

@@ -20,13 +20,13 @@ from sqlalchemy import (
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     FAILED_OPERATION_STATUSES,
     UNFINISHED_OPERATION_STATUSES,
-    OperationKind,
     OperationStatus,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import OperationKind
 
 payment_operations = Table(
     "payment_operations",

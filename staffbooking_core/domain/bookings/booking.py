@@ -24,14 +24,13 @@ from staffbooking_core.domain.bookings.lifecycle import (
 )
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
 from staffbooking_core.domain.payments.ledger import Posting
+from staffbooking_core.domain.payments.operations import OperationOrder, SettlementStatus
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     OperationCommand,
-    OperationOrder,
     Payment,
     RefundPayment,
-    SettlementStatus,
 )
 from staffbooking_core.domain.shared.money import apply_rate, split_fee
 from staffbooking_core.policy import Policy

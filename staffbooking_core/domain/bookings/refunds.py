@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from staffbooking_core.domain.payments.processor import SettlementStatus
+from staffbooking_core.domain.payments.operations import SettlementStatus
 
 __all__ = ["Refund", "RefundReason"]
 

@@ -13,16 +13,18 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     LOOK_UP_AFTER_ATTEMPTS,
     OPERATION_KEY_LIFETIME,
+    backoff_delay,
+)
+from staffbooking_core.domain.payments.processor import (
     Busy,
     OperationKey,
     OperationKeyReused,
     OperationKind,
     ProcessorError,
     ProcessorRefused,
-    backoff_delay,
 )
 
 __all__ = ["OnboardingLink", "OpenPayee", "Payee", "PayeeState", "PayeeStatus"]

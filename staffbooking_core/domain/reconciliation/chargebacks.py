@@ -28,13 +28,8 @@ from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
-from staffbooking_core.domain.payments.processor import (
-    Chargeback,
-    ChargebackStatus,
-    OperationStatus,
-    RefundPayment,
-    SettlementStatus,
-)
+from staffbooking_core.domain.payments.operations import OperationStatus, SettlementStatus
+from staffbooking_core.domain.payments.processor import Chargeback, ChargebackStatus, RefundPayment
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.domain.reconciliation.state import (
     ReconciledFact,

@@ -17,12 +17,8 @@ from attrs import frozen
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import ENDED_STATUSES
 from staffbooking_core.domain.payments import ledger
-from staffbooking_core.domain.payments.processor import (
-    Operation,
-    OperationKind,
-    OperationStatus,
-    ReversePayout,
-)
+from staffbooking_core.domain.payments.operations import Operation, OperationStatus
+from staffbooking_core.domain.payments.processor import OperationKind, ReversePayout
 from staffbooking_core.domain.reconciliation.state import record_fact
 
 

@@ -25,12 +25,8 @@ from staffbooking_core.domain.payments.ledger import (
     Posting,
     account_balances,
 )
-from staffbooking_core.domain.payments.processor import (
-    Operation,
-    OperationKind,
-    OperationStatus,
-    RefundPayment,
-)
+from staffbooking_core.domain.payments.operations import Operation, OperationStatus
+from staffbooking_core.domain.payments.processor import OperationKind, RefundPayment
 from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     FAILED_OPERATION_STATUSES,
     Operation,
-    OperationKind,
     OperationStatus,
-    RefundPayment,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import OperationKind, RefundPayment
 from staffbooking_core.domain.reconciliation.state import record_fact
 
 

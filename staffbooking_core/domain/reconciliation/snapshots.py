@@ -43,11 +43,11 @@ from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, mo
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind, Posting
+from staffbooking_core.domain.payments.operations import Operation, SettlementStatus
 from staffbooking_core.domain.payments.processor import (
     Checkout,
     CheckoutStatus,
     IntentRefs,
-    Operation,
     OperationKind,
     Payment,
     PayoutState,
@@ -56,7 +56,6 @@ from staffbooking_core.domain.payments.processor import (
     RefundState,
     RefundStatus,
     ReversalState,
-    SettlementStatus,
     Snapshot,
 )
 from staffbooking_core.domain.reconciliation.chargebacks import reconcile_chargeback

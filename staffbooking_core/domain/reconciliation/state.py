@@ -11,16 +11,18 @@ from attrs import evolve, frozen
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Account, Posting
+from staffbooking_core.domain.payments.operations import (
+    Operation,
+    OperationStatus,
+    SettlementStatus,
+)
 from staffbooking_core.domain.payments.processor import (
     Checkout,
-    Operation,
     OperationKind,
-    OperationStatus,
     PayoutState,
     RefundPayment,
     RefundState,
     ReversalState,
-    SettlementStatus,
     Snapshot,
 )
 from staffbooking_core.policy import Policy

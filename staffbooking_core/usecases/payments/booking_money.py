@@ -12,7 +12,8 @@ from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, Tra
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments.ledger import Posting
-from staffbooking_core.domain.payments.processor import Operation, ProcessorError, RefundPayment
+from staffbooking_core.domain.payments.operations import Operation
+from staffbooking_core.domain.payments.processor import ProcessorError, RefundPayment
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.domain.reconciliation.statement import MovementPair, compare_with_snapshot
 from staffbooking_core.errors import NotFound, RuleBroken

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Posting
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, SandboxProcessor

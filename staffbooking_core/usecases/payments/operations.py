@@ -28,15 +28,21 @@ from staffbooking_core.domain.bookings.payout_lifecycle import (
     PayoutTrigger,
     move_payout,
 )
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     FAILED_OPERATION_STATUSES,
+    Operation,
+    OperationStatus,
+    SettlementStatus,
+    apply_operation_failure,
+    backoff_delay,
+    must_look_up_outcome,
+)
+from staffbooking_core.domain.payments.processor import (
     CheckoutStatus,
     CloseCheckout,
     OpenCheckout,
-    Operation,
     OperationCommand,
     OperationKind,
-    OperationStatus,
     PayOut,
     ProcessorError,
     ProcessorEvent,
@@ -45,11 +51,7 @@ from staffbooking_core.domain.payments.processor import (
     RefundPayment,
     RefusalCode,
     ReversePayout,
-    SettlementStatus,
     Snapshot,
-    apply_operation_failure,
-    backoff_delay,
-    must_look_up_outcome,
 )
 from staffbooking_core.domain.reconciliation.state import find_result_ref, record_fact
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable

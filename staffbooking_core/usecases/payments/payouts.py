@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking, lock_by_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports, Transaction

@@ -1,5 +1,4 @@
-"""Webhook endpoints as their owners manage them, and the pull feed (SPECIFICATION 4.10, CONTRACT
-7).
+"""Webhook endpoints as their owners manage them (SPECIFICATION 4.10, CONTRACT 7).
 
 `user` is the owner; None is an operator, who may manage any endpoint. Deleted endpoints and those
 of other users raise NotFound.
@@ -12,16 +11,11 @@ from datetime import datetime
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.accounts.users import Role, User
+from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.webhooks.deliveries import (
     DEFAULT_WEBHOOK_EVENTS,
-    AttemptOutcome,
-    Delivery,
-    DeliveryAttempt,
-    DeliveryStatus,
     EndpointSecrets,
     EndpointSubscription,
-    NewDelivery,
     WebhookEndpoint,
 )
 from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
@@ -29,38 +23,31 @@ from staffbooking_core.errors import NotFound, RuleBroken, SealBroken, invalid_f
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import (
     AccountsReadPort,
-    DueDelivery,
     NewWebhookEndpoint,
     Ports,
     Transaction,
     WebhooksWritePort,
 )
-from staffbooking_core.representations.events import TEST_EVENT_NAME, envelope_for_test_event
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
-from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from staffbooking_core.validation import validated
 
 __all__ = [
-    "DeliveryLog",
     "ResealResult",
     "activate_secret",
     "authorize",
     "delete_endpoint",
     "enable_endpoint",
     "erase_endpoint",
+    "get_endpoint",
     "is_served",
     "list_all_endpoints",
-    "list_deliveries",
     "list_endpoints",
-    "read_feed",
-    "redeliver",
     "register_endpoint",
     "require_owned",
     "reseal_secrets",
     "rotate_secret",
-    "send_test_event",
     "update_endpoint",
 ]
 
@@ -119,6 +106,13 @@ async def list_endpoints(ports: Ports, user: User) -> Sequence[WebhookEndpoint]:
     """The endpoints of a user, the oldest first."""
     async with ports.store.read_view() as view:
         return await view.webhooks.endpoints_of(user.id)
+
+
+@validated
+async def get_endpoint(ports: Ports, user: User, endpoint_id: int) -> WebhookEndpoint:
+    """An endpoint of the user. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        return require_owned(await view.webhooks.endpoint(endpoint_id), user)
 
 
 @validated
@@ -300,132 +294,6 @@ def _reseal_update(
         )
 
     return work
-
-
-# Deliveries -------------------------------------------------------------------------------
-
-
-@frozen
-class DeliveryLog:
-    """A delivery with its attempts, the oldest first."""
-
-    delivery: Delivery
-    attempts: Sequence[DeliveryAttempt]
-
-
-@validated
-async def list_deliveries(
-    ports: Ports, user: User | None, endpoint_id: int, page: int, limit: int
-) -> tuple[Sequence[DeliveryLog], bool]:
-    """A page of an endpoint's deliveries, the newest first, and whether more follow. Raises
-    NotFound."""
-    async with ports.store.read_view() as view:
-        require_owned(await view.webhooks.endpoint(endpoint_id), user)
-        found = await view.webhooks.deliveries(endpoint_id, page, limit)
-    return [DeliveryLog(*each) for each in found[:limit]], len(found) > limit
-
-
-@validated
-async def redeliver(
-    ports: Ports, user: User | None, delivery_id: int, endpoint_id: int | None = None
-) -> DeliveryLog:
-    """Send an event again with the same id and bytes: at once, or when its endpoint is served
-    again. A pending delivery is unchanged. `endpoint_id`, where given, must be the delivery's
-    endpoint.
-
-    Locks the endpoint, then the delivery. Raises NotFound.
-    """
-    now = ports.clock.wall()
-
-    async def unit(tx: Transaction) -> DeliveryLog:
-        stored = await tx.webhooks.delivery(delivery_id)
-        if stored is None or endpoint_id not in (None, stored.endpoint_id):
-            raise NotFound("Delivery")
-        endpoint = require_owned(
-            await tx.webhooks.lock_endpoint(stored.endpoint_id), user, "Delivery"
-        )
-        locked = await tx.webhooks.lock_deliveries([delivery_id])
-        if not locked:  # Deleted just now by retention.
-            raise NotFound("Delivery")
-        delivery = locked[0]
-        again = delivery.redeliver(now, is_deliverable=await is_served(tx.accounts, endpoint, now))
-        if again != delivery:
-            await tx.webhooks.save_deliveries([again])
-            if again.status is DeliveryStatus.PENDING:
-                await tx.webhooks.schedule_endpoint(endpoint.id, now)
-        return DeliveryLog(again, await tx.webhooks.attempts_of(delivery_id))
-
-    return await ports.store.run_transaction(unit)
-
-
-@validated
-async def send_test_event(ports: Ports, user: User, endpoint_id: int) -> DeliveryLog:
-    """Send a test event once (SPECIFICATION 6.1). It is not retried, and its failure does not
-    count. The request is sent outside of transactions.
-
-    Raises NotFound, and SealBroken.
-    """
-    event_id, created_at = ports.ids.event_id(), await ports.clock.business()
-    envelope = envelope_for_test_event(event_id, endpoint_id, created_at)
-
-    async def add(tx: Transaction) -> tuple[str, Sequence[str], DueDelivery]:
-        endpoint = require_owned(await tx.webhooks.lock_endpoint(endpoint_id), user)
-        secrets = deliveries.unseal_secrets(ports, endpoint)
-        # Stays cancelled if the process ends before the outcome is saved.
-        status = DeliveryStatus.CANCELLED
-        new = NewDelivery(endpoint.id, event_id, TEST_EVENT_NAME, created_at, status, None)
-        return endpoint.url, secrets, await tx.webhooks.add_test_delivery(new, envelope)
-
-    url, secrets, due = await ports.store.run_transaction(add)
-    outcome = await deliveries.attempt_delivery(ports, url, secrets, due)
-    return await ports.store.run_transaction(
-        lambda tx: _save_test_result(tx.webhooks, endpoint_id, due, outcome)
-    )
-
-
-async def _save_test_result(
-    webhooks: WebhooksWritePort, endpoint_id: int, due: DueDelivery, outcome: AttemptOutcome
-) -> DeliveryLog:
-    endpoint = await webhooks.lock_endpoint(endpoint_id)
-    if endpoint is not None and outcome.error is None:
-        await webhooks.save_endpoints([evolve(endpoint, consecutive_failures=0)])
-    (kept,) = await webhooks.lock_deliveries([due.delivery.id])
-    made = outcome.to_attempt(kept.attempts + 1)
-    done = evolve(kept, attempts=made.number, tries=kept.tries + 1)
-    if kept == due.delivery:  # Else a redelivery was requested meanwhile.
-        status = DeliveryStatus.SUCCEEDED if outcome.error is None else DeliveryStatus.FAILED
-        done = evolve(done, status=status)
-    await webhooks.save_deliveries([done])
-    await webhooks.add_attempts([(done.id, made)])
-    return DeliveryLog(done, [made])
-
-
-# The pull feed ----------------------------------------------------------------------------
-
-
-@validated
-async def read_feed(
-    ports: Ports, user: User, after_event_id: str | None, limit: int
-) -> tuple[Sequence[bytes], bool]:
-    """The user's events after a given one, the oldest first, as encoded envelopes, and whether more
-    follow (CONTRACT 7): the five default events, and those that one of the user's endpoints names
-    now. Admins read those of all bookings.
-
-    Raises RuleBroken `unknown_event` where `after_event_id` is no event of the user's bookings.
-    """
-    reader_id = None if user.role is Role.ADMIN else user.id
-    async with ports.store.read_view() as view:
-        position = (
-            0
-            if after_event_id is None
-            else await view.webhooks.feed_position(after_event_id, reader_id)
-        )
-        if position is None:
-            raise RuleBroken("unknown_event", "There is no such event in your feed")
-        own = await view.webhooks.endpoints_of(user.id)
-        names = DEFAULT_WEBHOOK_EVENTS.union(*(endpoint.events for endpoint in own))
-        found = await view.webhooks.feed_events_after(reader_id, position, names, limit + 1)
-    return found[:limit], len(found) > limit
 
 
 # Shared -----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from attrs import frozen
 from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.webhooks.endpoints import DeliveryLog
+from staffbooking_core.usecases.webhooks.delivery_log import DeliveryLog
 from staffbooking_core.validation import validated
 
 _MAX_DELIVERIES = 10

@@ -8,12 +8,12 @@ from typing import Any
 from attrs import frozen
 
 from staffbooking_core.domain.payments.ledger import Account, MovementKind, Posting
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     Operation,
-    OperationKind,
     OperationStatus,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.domain.reconciliation.statement import MovementPair
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_http.api import request_body

@@ -16,7 +16,7 @@ from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.timers import payout_deadline
-from staffbooking_core.domain.payments.processor import Operation
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, invalid_field

@@ -13,7 +13,7 @@ from staffbooking_core.bounds import TextBounds
 from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS, DeliveryGroup
 from staffbooking_core.representations.events import TEST_EVENT_NAME
 from staffbooking_core.usecases.accounts import api_keys
-from staffbooking_core.usecases.webhooks import delivery_log, endpoints
+from staffbooking_core.usecases.webhooks import delivery_log
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.pages.dashboard.access import lead_to, open_form, open_subscriber_visit
 from staffbooking_http.pages.dashboard.endpoints import ENDPOINT_PATH, endpoint_path
@@ -110,7 +110,7 @@ async def send_test(request: PageRequest) -> Redirect:
     """Send a test event now, and lead to its delivery."""
     visit, _ = await open_form(request, of_webhooks=True)
     number = visit.call.path_id("Webhook")
-    sent = await endpoints.send_test_event(visit.ports, visit.user, number)
+    sent = await delivery_log.send_test_event(visit.ports, visit.user, number)
     return lead_to(f"{endpoint_path(number)}/deliveries/{sent.delivery.id}")
 
 
@@ -119,7 +119,7 @@ async def redeliver(request: PageRequest) -> Redirect:
     """Send the event of a delivery again."""
     visit, _ = await open_form(request, of_webhooks=True)
     number, delivery_id = visit.call.path_id("Webhook"), visit.call.path_id("Delivery", 1)
-    await endpoints.redeliver(visit.ports, visit.user, delivery_id, number)
+    await delivery_log.redeliver(visit.ports, visit.user, delivery_id, number)
     return lead_to(f"{endpoint_path(number)}/deliveries/{delivery_id}", "again")
 
 

@@ -17,7 +17,7 @@ from staffbooking_core.errors import FieldError, InvalidInput, RuleBroken
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import endpoints
-from staffbooking_core.usecases.webhooks.delivery_log import get_endpoint
+from staffbooking_core.usecases.webhooks.endpoints import get_endpoint
 from staffbooking_http.pages.dashboard.access import (
     DASHBOARD_PATH,
     Visit,

@@ -8,7 +8,7 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS
 from staffbooking_core.inputs import Id
-from staffbooking_core.usecases.webhooks.delivery_log import read_latest_events
+from staffbooking_core.usecases.webhooks.feed import read_latest_events
 from staffbooking_http.pages.dashboard.access import DASHBOARD_PATH, open_subscriber_visit
 from staffbooking_http.pages.dashboard.deliveries import pretty_json
 from staffbooking_http.pages.session import PageRequest, read_query

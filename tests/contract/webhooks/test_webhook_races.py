@@ -46,6 +46,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.usecases.webhooks import deliveries, endpoints as webhooks_endpoints
+from staffbooking_core.usecases.webhooks.feed import read_feed
 from tests.contract.stores import STORES, open_sql_store, store_url
 from tests.contract.test_races import ROUNDS, alternate, at_once, processes, successes
 from tests.support.memory_deployment import memory_ports
@@ -178,7 +179,7 @@ async def follow(ports, user, over):
     found, after = [], None
     while True:
         is_last = over.is_set()
-        bodies, _ = await webhooks_endpoints.read_feed(ports, user, after, 3)
+        bodies, _ = await read_feed(ports, user, after, 3)
         found += [codec.decode(body)["id"] for body in bodies]
         after = found[-1] if found else None
         if is_last and not bodies:

@@ -7,12 +7,8 @@ from attrs import evolve
 from staffbooking_adapters.testing.builders import HOUR, NOW
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.bookings.refunds import RefundReason
-from staffbooking_core.domain.payments.processor import (
-    ChargebackStatus,
-    OperationStatus,
-    RefundStatus,
-    SettlementStatus,
-)
+from staffbooking_core.domain.payments.operations import OperationStatus, SettlementStatus
+from staffbooking_core.domain.payments.processor import ChargebackStatus, RefundStatus
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from tests.support.booking_journey import (
     accepted_journey,

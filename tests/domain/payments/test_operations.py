@@ -15,17 +15,22 @@ from staffbooking_adapters.testing.builders import (
     make_payout_order,
     make_refund_order,
 )
+from staffbooking_core.domain.payments.operations import (
+    RETRY_BACKOFF_DELAYS,
+    OperationOrder,
+    OperationStatus,
+    apply_operation_failure,
+    backoff_delay,
+    must_look_up_outcome,
+)
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KIND_BY_COMMAND,
-    RETRY_BACKOFF_DELAYS,
     Busy,
     Checkout,
     CheckoutStatus,
     CloseCheckout,
     OperationKeyReused,
     OperationKind,
-    OperationOrder,
-    OperationStatus,
     PayoutState,
     ProcessorMisconfigured,
     ProcessorRefused,
@@ -36,9 +41,6 @@ from staffbooking_core.domain.payments.processor import (
     ReversePayout,
     Snapshot,
     Unknown,
-    apply_operation_failure,
-    backoff_delay,
-    must_look_up_outcome,
 )
 from staffbooking_core.domain.reconciliation.state import find_result_ref
 

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, SECOND, make_payee
+from staffbooking_core.domain.payments.operations import OPERATION_KEY_LIFETIME
 from staffbooking_core.domain.payments.payees import (
     PAYEE_POLL_MAX_INTERVAL,
     PAYEE_POLL_MIN_INTERVAL,
@@ -19,7 +20,6 @@ from staffbooking_core.domain.payments.payees import (
     start_opening_attempt,
 )
 from staffbooking_core.domain.payments.processor import (
-    OPERATION_KEY_LIFETIME,
     Busy,
     OperationKeyReused,
     OperationKind,

@@ -8,11 +8,8 @@ from attrs import evolve
 from staffbooking_adapters.testing.builders import DAY, HOUR
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import (
-    ChargebackStatus,
-    OperationKind,
-    OperationStatus,
-)
+from staffbooking_core.domain.payments.operations import OperationStatus
+from staffbooking_core.domain.payments.processor import ChargebackStatus, OperationKind
 from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
 from tests.support.booking_journey import (
     BookingJourney,

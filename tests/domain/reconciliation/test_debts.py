@@ -10,9 +10,9 @@ from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
-    OperationStatus,
     PayOut,
     RefusalCode,
     ReversePayout,

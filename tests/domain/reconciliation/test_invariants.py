@@ -9,7 +9,8 @@ from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account, Leg, Posting
-from staffbooking_core.domain.payments.processor import OperationKind, SettlementStatus
+from staffbooking_core.domain.payments.operations import SettlementStatus
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from tests.support.booking_journey import (
     JOURNEY_BY_STATUS,

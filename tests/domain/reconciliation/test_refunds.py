@@ -15,14 +15,16 @@ from staffbooking_adapters.testing.builders import (
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
-from staffbooking_core.domain.payments.processor import (
-    ChargebackStatus,
+from staffbooking_core.domain.payments.operations import (
     OperationOrder,
     OperationStatus,
+    SettlementStatus,
+)
+from staffbooking_core.domain.payments.processor import (
+    ChargebackStatus,
     RefundPayment,
     RefundStatus,
     RefusalCode,
-    SettlementStatus,
 )
 from staffbooking_core.domain.reconciliation.refunds import (
     failed_refunds,

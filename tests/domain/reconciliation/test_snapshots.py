@@ -9,12 +9,11 @@ from staffbooking_adapters.testing.builders import DAY, HOUR, NOW
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
+from staffbooking_core.domain.payments.operations import OperationStatus, SettlementStatus
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     CheckoutStatus,
-    OperationStatus,
     RefundStatus,
-    SettlementStatus,
     Snapshot,
 )
 from tests.support.booking_journey import (

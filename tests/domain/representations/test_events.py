@@ -12,7 +12,7 @@ from staffbooking_adapters.testing.builders_reviews import make_review
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
-from staffbooking_core.domain.payments.processor import SettlementStatus
+from staffbooking_core.domain.payments.operations import SettlementStatus
 from staffbooking_core.domain.webhooks.deliveries import DEFAULT_WEBHOOK_EVENTS
 from staffbooking_core.representations.bookings import event_booking_record
 from staffbooking_core.representations.companions import review_record

@@ -7,7 +7,8 @@ import pytest
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.payments.processor import SettlementStatus, Unknown
+from staffbooking_core.domain.payments.operations import SettlementStatus
+from staffbooking_core.domain.payments.processor import Unknown
 from staffbooking_core.usecases.accounts import audit
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_disputes import PEOPLE, operator, scene_of

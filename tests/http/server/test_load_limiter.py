@@ -197,3 +197,18 @@ def test_the_queue_is_short_at_any_load(timers: Timers) -> None:
                     waits.append(timers.now - began)
     assert len(waits) == pytest.approx(1_000, rel=0.05)
     assert max(waits) <= 1.1 * service_seconds
+
+
+def test_fewer_run_beside_a_queue(timers: Timers) -> None:
+    """While requests of the other limiter wait, as many run as may beside them. As many as usual
+    do as soon as none waits."""
+    reads = LoadLimiter(1, timers)
+    changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
+    read, _ = submit(reads, 2)
+
+    submitted = submit(changes, 4)
+
+    assert [each.state for each in submitted] == ["started", *["waiting"] * 3]
+    reads.finish(read)
+    changes.finish(submitted[0])
+    assert [each.state for each in submitted[1:]] == ["started"] * 3

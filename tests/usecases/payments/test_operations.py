@@ -8,12 +8,12 @@ from attrs import evolve
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND, make_lease
 from staffbooking_core.domain.bookings.booking import TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import (
     Chargeback,
     ChargebackStatus,
     IntentRefs,
     OperationKind,
-    OperationStatus,
     ProcessorMisconfigured,
     Unknown,
 )

@@ -8,9 +8,9 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
+from staffbooking_core.domain.payments.operations import OPERATION_KEY_LIFETIME
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.domain.payments.processor import (
-    OPERATION_KEY_LIFETIME,
     OperationKeyReused,
     ProcessorMisconfigured,
     Unknown,

@@ -7,7 +7,8 @@ import pytest
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind, OperationStatus
+from staffbooking_core.domain.payments.operations import OperationStatus
+from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations, payouts

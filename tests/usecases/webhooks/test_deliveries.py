@@ -37,7 +37,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
 )
 from staffbooking_core.errors import SealBroken
 from staffbooking_core.ports import Store, Transaction
-from staffbooking_core.usecases.webhooks import deliveries, endpoints
+from staffbooking_core.usecases.webhooks import deliveries, delivery_log
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from staffbooking_core.webhook_receiver import WebhookReceiver, WebhookRefused, hex_signature
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, attempt_results
@@ -246,7 +246,7 @@ async def test_the_stored_bytes_are_sent_each_time(post: WebhookScenario) -> Non
     for wait in (*RETRY_DELAYS, DAY):
         await post.deliver()
         post.clock.advance(wait)
-    await endpoints.redeliver(post.ports, boss, (await post.newest_delivery(endpoint)).id)
+    await delivery_log.redeliver(post.ports, boss, (await post.newest_delivery(endpoint)).id)
     await post.deliver()
 
     async with post.ports.store.read_view() as view:

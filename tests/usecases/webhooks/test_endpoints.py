@@ -33,7 +33,7 @@ from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.webhooks import deliveries, endpoints
+from staffbooking_core.usecases.webhooks import deliveries, delivery_log, endpoints, feed
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
 from tests.support.webhook_deployment import WebhookScenario
 
@@ -174,8 +174,8 @@ async def test_a_deleted_endpoint_is_nobodys(
     for call in (
         endpoints.enable_endpoint(ports, user, endpoint.id),
         endpoints.authorize(ports, user, endpoint.id),
-        endpoints.list_deliveries(ports, user, endpoint.id, 1, 10),
-        endpoints.redeliver(ports, user, delivery.id),
+        delivery_log.list_deliveries(ports, user, endpoint.id, 1, 10),
+        delivery_log.redeliver(ports, user, delivery.id),
     ):
         with pytest.raises(NotFound):
             await call
@@ -232,15 +232,15 @@ async def test_an_event_is_in_the_feed_once_it_is_placed(post: WebhookScenario) 
     booking = await add_booking(store, await add_companion(store), customer)
     event = await add_event(store, booking)
     for user in (customer, admin):
-        assert await endpoints.read_feed(post.ports, user, None, 10) == ([], False)
+        assert await feed.read_feed(post.ports, user, None, 10) == ([], False)
         with pytest.raises(RuleBroken) as caught:
-            await endpoints.read_feed(post.ports, user, event.id, 10)
+            await feed.read_feed(post.ports, user, event.id, 10)
         assert caught.value.code == "unknown_event"
     await deliveries.publish_events(post.ports)
     for user in (customer, admin):
-        (body,), has_more = await endpoints.read_feed(post.ports, user, None, 10)
+        (body,), has_more = await feed.read_feed(post.ports, user, None, 10)
         assert (event.id.encode() in body, has_more) == (True, False)
-        assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
+        assert await feed.read_feed(post.ports, user, event.id, 10) == ([], False)
 
 
 async def test_the_feed_has_the_events_that_an_endpoint_names(post: WebhookScenario) -> None:
@@ -252,10 +252,10 @@ async def test_the_feed_has_the_events_that_an_endpoint_names(post: WebhookScena
     event = await add_event(store, booking, name=EventName.BOOKING_ACCEPTED)
     await deliveries.publish_events(post.ports)
     for user in (customer, admin):
-        assert await endpoints.read_feed(post.ports, user, None, 10) == ([], False)
-        assert await endpoints.read_feed(post.ports, user, event.id, 10) == ([], False)
+        assert await feed.read_feed(post.ports, user, None, 10) == ([], False)
+        assert await feed.read_feed(post.ports, user, event.id, 10) == ([], False)
         await add_endpoint(store, user, events=frozenset({EventName.BOOKING_ACCEPTED}))
-        ((body,), _) = await endpoints.read_feed(post.ports, user, None, 10)
+        ((body,), _) = await feed.read_feed(post.ports, user, None, 10)
         assert event.id.encode() in body
 
 
@@ -265,6 +265,6 @@ async def test_a_strangers_event_is_unknown(post: WebhookScenario) -> None:
     event = await add_event(store)
     await deliveries.publish_events(post.ports)
     stranger = await add_user(store)
-    assert await endpoints.read_feed(post.ports, stranger, None, 10) == ([], False)
+    assert await feed.read_feed(post.ports, stranger, None, 10) == ([], False)
     with pytest.raises(RuleBroken):
-        await endpoints.read_feed(post.ports, stranger, event.id, 10)
+        await feed.read_feed(post.ports, stranger, event.id, 10)

@@ -20,7 +20,7 @@ from staffbooking_core.ports import NotificationKind
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.notifications import notifications
-from staffbooking_core.usecases.webhooks import deliveries, endpoints
+from staffbooking_core.usecases.webhooks import deliveries, delivery_log, endpoints
 from tests.support.webhook_deployment import WebhookScenario, attempt_results
 
 pytestmark = pytest.mark.anyio
@@ -121,7 +121,7 @@ async def test_a_failed_redelivery_disables_nothing(
 ) -> None:
     """Failed redeliveries do not count for the endpoint."""
     await exhaust(post, endpoint)
-    await endpoints.redeliver(post.ports, None, (await post.newest_delivery(endpoint)).id)
+    await delivery_log.redeliver(post.ports, None, (await post.newest_delivery(endpoint)).id)
     await post.deliver_until_exhausted()
     [(delivery, attempts)] = await post.deliveries_with_attempts(endpoint)
     assert (delivery.status, len(attempts)) == (DeliveryStatus.FAILED, 8)

@@ -19,7 +19,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     WebhookEndpoint,
 )
 from staffbooking_core.errors import NotFound
-from staffbooking_core.usecases.webhooks import endpoints
+from staffbooking_core.usecases.webhooks import delivery_log, endpoints
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,9 @@ async def test_a_tests_success_sets_the_count_to_zero(post: WebhookScenario) -> 
     """A successful test event resets the failure count and changes nothing else."""
     endpoint = await post.add_endpoint(consecutive_failures=9)
     post.set_response(endpoint, 200, duration=2 * SECOND)
-    logged = await endpoints.send_test_event(post.ports, await post.owner_of(endpoint), endpoint.id)
+    logged = await delivery_log.send_test_event(
+        post.ports, await post.owner_of(endpoint), endpoint.id
+    )
     assert await post.reload_endpoint(endpoint) == evolve(endpoint, consecutive_failures=0)
     attempt = DeliveryAttempt(1, NOW, 2000, 200)
     assert (logged.delivery.status, logged.attempts) == (SUCCEEDED, [attempt])
@@ -52,7 +54,7 @@ async def test_a_tests_failure_counts_nowhere(
     post.set_response(endpoint, answer)
     owner = await post.owner_of(endpoint)
     for _ in range(3):
-        logged = await endpoints.send_test_event(post.ports, owner, endpoint.id)
+        logged = await delivery_log.send_test_event(post.ports, owner, endpoint.id)
         assert (logged.delivery.status, logged.delivery.next_at) == (FAILED, None)
     await post.deliver_until_exhausted()
     assert await post.reload_endpoint(endpoint) == endpoint
@@ -64,7 +66,7 @@ async def test_nobody_tests_what_is_not_theirs(
 ) -> None:
     """A test of another user's endpoint sends and logs nothing."""
     with pytest.raises(NotFound):
-        await endpoints.send_test_event(
+        await delivery_log.send_test_event(
             post.ports, make_user(id=endpoint.owner_id + 1), endpoint.id
         )
     assert (post.sent, await post.deliveries_with_attempts(endpoint)) == ([], [])
@@ -93,7 +95,7 @@ async def test_a_test_under_way_is_logged_as_cancelled(
         assert await post.deliver() == 0
 
     ports = evolve(post.ports, webhook_sender=Meanwhile(look))
-    await endpoints.send_test_event(ports, await post.owner_of(endpoint), endpoint.id)
+    await delivery_log.send_test_event(ports, await post.owner_of(endpoint), endpoint.id)
     assert await post.delivery_statuses(endpoint) == [FAILED]
 
 
@@ -106,11 +108,11 @@ async def test_a_test_may_be_sent_again_while_under_way(
 
     async def send_again() -> None:
         delivery = await post.newest_delivery(endpoint)
-        await endpoints.redeliver(post.ports, owner, delivery.id)
+        await delivery_log.redeliver(post.ports, owner, delivery.id)
         await post.deliver()
 
     ports = evolve(post.ports, webhook_sender=Meanwhile(send_again))
-    logged = await endpoints.send_test_event(ports, owner, endpoint.id)
+    logged = await delivery_log.send_test_event(ports, owner, endpoint.id)
     assert [attempt.error for attempt in logged.attempts] == [DeliveryFailure.TIMEOUT]
     ((delivery, attempts),) = await post.deliveries_with_attempts(endpoint)
     assert (delivery.status, delivery.attempts) == (SUCCEEDED, 2)
@@ -126,7 +128,9 @@ async def test_a_test_outlives_its_endpoint(
     """An endpoint deleted during a test stays deleted."""
     owner = await post.owner_of(endpoint)
     sender = Meanwhile(lambda: endpoints.delete_endpoint(post.ports, owner, endpoint.id))
-    await endpoints.send_test_event(evolve(post.ports, webhook_sender=sender), owner, endpoint.id)
+    await delivery_log.send_test_event(
+        evolve(post.ports, webhook_sender=sender), owner, endpoint.id
+    )
     assert (await post.reload_endpoint(endpoint)).deleted_at == NOW
 
 
@@ -134,7 +138,7 @@ async def test_a_test_outlives_its_endpoint(
 
 
 async def redeliver(post: WebhookScenario, delivery: Delivery) -> Delivery:
-    return (await endpoints.redeliver(post.ports, None, delivery.id)).delivery
+    return (await delivery_log.redeliver(post.ports, None, delivery.id)).delivery
 
 
 @pytest.mark.parametrize("status", DONE)
@@ -196,8 +200,8 @@ async def test_only_the_owner_and_operators_send_again(
         (None, delivery.id + 1, None),
     ):
         with pytest.raises(NotFound) as caught:
-            await endpoints.redeliver(post.ports, user, wanted, named)
+            await delivery_log.redeliver(post.ports, user, wanted, named)
         told.add(str(caught.value))
     assert told == {"Delivery not found"}
-    logged = await endpoints.redeliver(post.ports, owner, delivery.id, endpoint.id)
+    logged = await delivery_log.redeliver(post.ports, owner, delivery.id, endpoint.id)
     assert logged.delivery.status is PENDING

@@ -33,7 +33,8 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
-from staffbooking_core.domain.payments.processor import ChargebackStatus, SettlementStatus
+from staffbooking_core.domain.payments.operations import SettlementStatus
+from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import BOOKING_CODE_TAKEN, BOOKING_OVERLAP, BookingQuery
 

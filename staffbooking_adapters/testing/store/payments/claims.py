@@ -27,7 +27,8 @@ from staffbooking_adapters.testing.builders import (
 from staffbooking_adapters.testing.store.base import StoreContract
 from staffbooking_core.domain.bookings.booking import DueTimer
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
-from staffbooking_core.domain.payments.processor import OperationKind, OperationStatus
+from staffbooking_core.domain.payments.operations import OperationStatus
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, Timer
 

@@ -30,15 +30,13 @@ from staffbooking_adapters.testing.store.base import StoreContract, count_due_wo
 from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
-from staffbooking_core.domain.payments.processor import (
-    CloseCheckout,
+from staffbooking_core.domain.payments.operations import (
     Operation,
-    OperationKind,
     OperationOrder,
     OperationStatus,
-    ReversePayout,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import CloseCheckout, OperationKind, ReversePayout
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import OPERATION_NUMBER_TAKEN, POSTING_KEY_TAKEN, AuditedBooking
 

@@ -35,12 +35,12 @@ from staffbooking_core.domain.bookings.booking import (
 )
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
-from staffbooking_core.domain.payments.processor import (
+from staffbooking_core.domain.payments.operations import (
     OperationOrder,
     OperationStatus,
-    RefundPayment,
     SettlementStatus,
 )
+from staffbooking_core.domain.payments.processor import RefundPayment
 from staffbooking_core.domain.reconciliation.statement import CashPostings
 from staffbooking_core.ports import Backlog
 
