@@ -9,7 +9,7 @@ from attrs import frozen
 from benchmarks.measure import RoundSample
 from benchmarks.pgbench import PgbenchResult
 
-GOOD_CPU_RATIO, GOAL_CPU_RATIO = 2.5, 1.5
+GOOD_CPU_RATIO, GOAL_CPU_RATIO = 2.5, 1.35
 """Processor time of the service per request of the mix, relative to the yardstick."""
 
 COMPARISON_HEADER = (

@@ -64,7 +64,8 @@ class ChannelHub:
             self.is_open = True
             self._catch_up.open(tasks)
             policy, start = self._ports.policy, await channel.last_message_id(self._ports)
-            await self._presence.send_heartbeat()
+            # The next heartbeat makes up for one that fails, as where the clock is wrong.
+            await _run_logging_errors(self._presence.send_heartbeat)
             tasks.start_soon(self._delivery.run, start)
             for interval, work in (
                 (policy.presence_heartbeat_interval, self._presence.send_heartbeat),

@@ -16,7 +16,12 @@ from staffbooking_adapters.testing.builders import HOUR, POLICY, add_session
 from staffbooking_adapters.testing.builders_messages import add_direct, add_messages_by
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.messaging.conversations import Conversation, Message
-from staffbooking_core.errors import Conflict, ConstraintViolated, StoreUnavailable
+from staffbooking_core.errors import (
+    ClockWrong,
+    Conflict,
+    ConstraintViolated,
+    StoreUnavailable,
+)
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations import channel
 from staffbooking_core.representations.channel import Broadcast, ClientEvent, CloseCode, ServerEvent
@@ -119,6 +124,30 @@ def frame_of(message: Message) -> Frame:
 
 
 # Failures -------------------------------------------------------------------------------------
+
+
+async def test_a_hub_starts_though_nothing_can_be_changed() -> None:
+    """Where the first heartbeat fails, as with a wrong clock, the hub runs, and the users of the
+    connections that it opens later are online after the next one."""
+    store = FlakyStore()
+    ports = memory_ports(store=store)
+    conversation = await add_direct(ports.store)
+    async with ports.store.read_view() as view:
+        user = await view.accounts.user(conversation.members[0].user_id)
+    assert user is not None
+
+    async def refuse() -> None:
+        raise ClockWrong("this machine's clock is 3600 s behind the database's")
+
+    store.before = refuse
+    hub = ChannelHub(ports)
+    async with hub.running():
+        await hub.reserve(user)
+        await anyio.sleep(1.1 * POLICY.presence_heartbeat_interval.total_seconds())
+        async with ports.store.read_view() as view:
+            [presence] = await view.presence.presence([user.id], ports.clock.wall())
+
+    assert presence.online
 
 
 async def test_a_failing_connection_does_not_block_others(scene: HubScene) -> None:
