@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from staffbooking_adapters.extras import check_extra
-from staffbooking_adapters.files.local import LocalFiles, find_write_problem
+from staffbooking_adapters.files.local import LocalFiles, WriteProblem, find_write_problem
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.pictures.threads import PillowPictures
@@ -31,11 +31,7 @@ from staffbooking_adapters.settings import (
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault, MemoryVault
-from staffbooking_core.domain.companions.calendar_subscriptions import (
-    CalendarReadFault,
-    CalendarVersion,
-)
-from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from staffbooking_core import CalendarReadFault, CalendarVersion, DeliveryFailure, StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     Clock,
@@ -165,8 +161,9 @@ async def open_ports(
     given too.
 
     The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
-    process can't write to the files folder, or if the policy has a sandbox without a port for it;
-    TypeError for what is no such port; MissingExtra if the settings need another extra.
+    process can't write to the files folder (StoreUnavailable if the disk is at fault), or if the
+    policy has a sandbox without a port for it; TypeError for what is no such port; MissingExtra if
+    the settings need another extra.
     """
     from staffbooking_adapters.content.filter import DefaultContentFilter
     from staffbooking_adapters.ics.calendars import IcsCalendars
@@ -194,7 +191,9 @@ async def open_ports(
         pictures = PillowPictures()
         if is_long_running:
             if problem := find_files_problem(settings):
-                raise SettingsError("FILES_DIR", f"can't be used: {problem}")
+                if problem.is_disk_fault:
+                    raise StoreUnavailable(f"files folder: {problem.text}")
+                raise SettingsError("FILES_DIR", f"can't be used: {problem.text}")
             sender.get_sender()
             content_filter.load()
             calendars.load()
@@ -428,8 +427,8 @@ async def upgrade_schema(settings: Settings) -> None:
     await run_migrations(settings.database_url)
 
 
-def find_files_problem(settings: Settings) -> str | None:
-    """Why uploaded images can't be stored, in one line; None if they can."""
+def find_files_problem(settings: Settings) -> WriteProblem | None:
+    """Why uploaded images can't be stored; None if they can."""
     return find_write_problem(_get_files_dir(settings))
 
 

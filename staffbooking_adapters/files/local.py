@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TypeVar
 
 import anyio.to_thread
+from attrs import frozen
 
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports.files import check_file_name
@@ -18,6 +20,8 @@ from staffbooking_core.ports.files import check_file_name
 T = TypeVar("T")
 
 log = logging.getLogger("staffbooking.files")
+
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
 class LocalFiles:
@@ -54,9 +58,19 @@ class LocalFiles:
             raise StoreUnavailable(f"files folder: {error}") from error
 
 
-def find_write_problem(folder: Path) -> str | None:
-    """Why files can't be written to a folder, in one line; None if they can. The folder need not
-    exist and is not created."""
+@frozen
+class WriteProblem:
+    """Why files can't be written to a folder."""
+
+    text: str
+    """One line."""
+    is_disk_fault: bool
+    """Whether the disk is full, read-only or broken, which may pass."""
+
+
+def find_write_problem(folder: Path) -> WriteProblem | None:
+    """Why files can't be written to a folder; None if they can. The folder need not exist and is
+    not created."""
     existing = folder
     try:
         existing = next(each for each in (folder, *folder.parents) if each.exists())
@@ -64,7 +78,8 @@ def find_write_problem(folder: Path) -> str | None:
         with TemporaryDirectory(dir=existing, prefix=".new-") as probe:
             (Path(probe) / "file").write_bytes(b"tried")
     except OSError as error:
-        return f"nothing can be written to {existing}: {error.strerror}"
+        text = f"nothing can be written to {existing}: {error.strerror}"
+        return WriteProblem(text, error.errno in _DISK_ERRORS)
     return None
 
 

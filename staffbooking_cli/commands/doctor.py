@@ -87,7 +87,7 @@ async def _check_settings() -> AsyncIterator[Check]:
     else:
         yield _make_check("secret", "is set")
     wrong = wiring.find_files_problem(wanted)
-    yield _make_check("files", wrong or "can be stored", ok=wrong is None)
+    yield _make_check("files", "can be stored" if wrong is None else wrong.text, ok=wrong is None)
 
 
 async def _check_schema() -> AsyncIterator[Check]:

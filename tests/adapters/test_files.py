@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from staffbooking_adapters.files import local
-from staffbooking_adapters.files.local import LocalFiles, find_write_problem
+from staffbooking_adapters.files.local import LocalFiles, WriteProblem, find_write_problem
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.testing.file_storage import FileStorageContract
 from staffbooking_core.errors import StoreUnavailable
@@ -167,20 +167,27 @@ def test_a_folder_that_can_be_created_has_no_problem(tmp_path: Path) -> None:
 
 
 def test_write_problems_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file in place of the folder, an invalid name and a full disk are reported."""
+    """A file in place of the folder, an invalid name and a full disk are reported. Only the last
+    is the disk's fault."""
     (tmp_path / "file").write_text("in the way")
-    prefix = f"nothing can be written to {tmp_path}"
-    assert find_write_problem(tmp_path / "file" / "files") == f"{prefix}/file: Not a directory"
-    assert find_write_problem(tmp_path / ("n" * 300)) == f"{prefix}/{'n' * 300}: File name too long"
+    prefix, long = f"nothing can be written to {tmp_path}", "n" * 300
+    for folder, text in (
+        (tmp_path / "file" / "files", f"{prefix}/file: Not a directory"),
+        (tmp_path / long, f"{prefix}/{long}: File name too long"),
+    ):
+        assert find_write_problem(folder) == WriteProblem(text, is_disk_fault=False)
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    assert find_write_problem(tmp_path / "new") == f"{prefix}: No space left on device"
+    text = f"{prefix}: No space left on device"
+    assert find_write_problem(tmp_path / "new") == WriteProblem(text, is_disk_fault=True)
     assert names(tmp_path) == ["file"]
 
 
 def test_a_folder_that_root_cannot_create_is_reported() -> None:
     """A folder that not even root can create is reported."""
-    assert str(find_write_problem(Path("/proc/nope"))).startswith("nothing can be written to /proc")
+    problem = find_write_problem(Path("/proc/nope"))
+    assert problem is not None
+    assert problem.text.startswith("nothing can be written to /proc")

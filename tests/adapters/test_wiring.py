@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.chat.redis import RedisPubSubTransport
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.fake.sandbox import FakeSandbox
+from staffbooking_adapters.files.local import WriteProblem
 from staffbooking_adapters.memory.doubles import RecordingNotifier, VirtualClock
 from staffbooking_adapters.settings import Settings, SettingsError, load_settings
 from staffbooking_adapters.sql.messaging.pubsub import PostgresPubSubTransport
@@ -23,6 +25,7 @@ from staffbooking_adapters.system import SandboxClock, SystemClock
 from staffbooking_core.domain.messaging.conversations import ContentFindings
 from staffbooking_core.domain.payments.payees import OpenPayee
 from staffbooking_core.domain.payments.processor import OperationKey, OperationKind
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_core.usecases import health
 from tests.stripe_stub import open_stub
@@ -268,9 +271,27 @@ async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path:
             pass
     wrong = f"nothing can be written to {tmp_path / 'file'}: Not a directory"
     assert str(caught.value) == f"STAFFBOOKING_FILES_DIR can't be used: {wrong}"
-    assert wiring.find_files_problem(given) == wrong
+    assert wiring.find_files_problem(given) == WriteProblem(wrong, is_disk_fault=False)
     async with wiring.open_ports(given) as ports:
         await health.check_readiness(ports)
+
+
+async def test_a_read_only_disk_may_pass(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk is at fault, a long-running process is told so as of the database, and waits
+    as it does for that."""
+
+    def read_only(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_bytes", read_only)
+    given = settings(database_url, FILES_DIR=f"{tmp_path}")
+    with pytest.raises(StoreUnavailable) as caught:
+        async with wiring.open_ports(given, is_long_running=True):
+            pass
+    reason = f"files folder: nothing can be written to {tmp_path}: Read-only file system"
+    assert caught.value.reason == reason
 
 
 async def test_given_adapters_replace_those_of_the_settings(database_url: str) -> None:

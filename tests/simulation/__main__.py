@@ -16,7 +16,6 @@ import csv
 import logging
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
@@ -37,7 +36,6 @@ COLUMNS = ("store", "first", "last", "result", "seconds", "commit", "machine", "
 
 
 def main() -> int:
-    _ignore_dropped_coroutines()
     given = _parse_arguments()
     first = given.first
     if given.results is not None:
@@ -56,12 +54,6 @@ def main() -> int:
         return 1
     _print(f"{given.store}: seeds {first} to {last}, 0 violations, {seconds:.0f} s")
     return 0
-
-
-def _ignore_dropped_coroutines() -> None:
-    """Say nothing of the coroutines that anyio drops: those of tasks that are cancelled before
-    their first step, as in a process that dies."""
-    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -104,9 +96,7 @@ def _run_alone(parts: Iterator[range], store: str) -> Iterator[tuple[range, int]
 
 def _run_in_processes(jobs: int, parts: Iterator[range], store: str) -> Iterator[tuple[range, int]]:
     # Spawned processes inherit no open file or connection of the parent.
-    with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_ignore_dropped_coroutines
-    ) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         running: dict[Future[int], range] = {}
         try:
             while True:

@@ -8,6 +8,7 @@ import logging
 import random
 import secrets
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -96,6 +97,9 @@ def run_history(plan: Plan, store: str = "memory") -> Outcome:
 def find_failing_seed(seeds: Sequence[int], store: str) -> int:
     """The first of the seeds whose history goes wrong, or 0."""
     logging.disable(logging.WARNING)
+    # Of a task that is cancelled before its first step, as in a process that dies, anyio drops the
+    # coroutine.
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     return next((seed for seed in seeds if run_history(make_plan(seed), store).violations), 0)
 
 
