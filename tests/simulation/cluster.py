@@ -140,6 +140,6 @@ async def make_cluster(
         fee_ppm=fee_ppm,
     )
     shared = memory_ports(LONG_RETENTION, store=store, clock=clock)
-    payments = CheckedProcessor(fake, store, world.accuse)
+    payments = CheckedProcessor(fake, store, world)
     shared = evolve(shared, payments=payments, sandbox=fake.sandbox)
     return Cluster(world, storage, shared, book, fake)

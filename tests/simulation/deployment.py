@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve, frozen
@@ -22,6 +21,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.ports import AuditedBooking, Store
 from staffbooking_core.usecases.payments import payees
 from tests.simulation.webhook_endpoints import WebhookEndpoints
+from tests.simulation.world import World
 from tests.support.memory_deployment import BookingScenario
 
 LONG_RETENTION = evolve(
@@ -39,7 +39,7 @@ class CheckedProcessor:
 
     inner: FakeProcessor
     store: Store
-    accuse: Callable[[str], None]
+    world: World
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -51,11 +51,11 @@ class CheckedProcessor:
             booking = await view.bookings.booking(key.intent_id)
             user = None if booking is None else await view.accounts.user(booking.companion_id)
         if booking is None or user is None:
-            self.accuse(f"a payout of booking {key.intent_id}, which does not exist")
+            self.world.accuse(f"a payout of booking {key.intent_id}, which does not exist")
         elif (
             fault := _payout_fault(booking, command, is_disabled=user.disabled_at is not None)
         ) and not await self._changed_on_the_way(key, user):
-            self.accuse(f"booking {booking.id}: a payout of {command.amount} while {fault}")
+            self.world.accuse(f"booking {booking.id}: a payout of {command.amount} while {fault}")
         return await self.inner.pay_out(command, key, timeout_seconds)
 
     async def _changed_on_the_way(self, key: OperationKey, staff: User) -> bool:
@@ -67,11 +67,11 @@ class CheckedProcessor:
                 for one in await view.operations.operations_of(key.intent_id)
                 if one.id == key.op_id
             ]
-            offset = await view.sandbox.clock_offset()
             postings = await view.ledger.postings_of(key.intent_id)
+        # What was booked has its business time.
         return sent is not None and (
             (staff.disabled_at is not None and staff.disabled_at >= sent)
-            or any(one.at >= sent + offset for one in postings)
+            or any(one.at >= sent + self.world.offset_at(sent) for one in postings)
         )
 
 
