@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from attrs import evolve, frozen
@@ -21,7 +22,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.ports import AuditedBooking, Store
 from staffbooking_core.usecases.payments import payees
 from tests.simulation.webhook_endpoints import WebhookEndpoints
-from tests.simulation.world import World
+from tests.simulation.world import MAX_SLOW_SECONDS, World
 from tests.support.memory_deployment import BookingScenario
 
 LONG_RETENTION = evolve(
@@ -68,10 +69,13 @@ class CheckedProcessor:
                 if one.id == key.op_id
             ]
             postings = await view.ledger.postings_of(key.intent_id)
+        if sent is None:
+            return False
+        # A change has the time at which its transaction began, and may have waited for the payout.
         # What was booked has its business time.
-        return sent is not None and (
-            (staff.disabled_at is not None and staff.disabled_at >= sent)
-            or any(one.at >= sent + self.world.offset_at(sent) for one in postings)
+        since = sent - timedelta(seconds=MAX_SLOW_SECONDS)
+        return (staff.disabled_at is not None and staff.disabled_at >= since) or any(
+            one.at >= since + self.world.offset_at(sent) for one in postings
         )
 
 
