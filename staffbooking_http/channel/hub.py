@@ -64,7 +64,7 @@ class ChannelHub:
             self.is_open = True
             self._catch_up.open(tasks)
             policy, start = self._ports.policy, await channel.last_message_id(self._ports)
-            # The next heartbeat makes up for one that fails, as where the clock is wrong.
+            # If it fails, for example because the clock is wrong, the next one makes up for it.
             await _run_logging_errors(self._presence.send_heartbeat)
             tasks.start_soon(self._delivery.run, start)
             for interval, work in (

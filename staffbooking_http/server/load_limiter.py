@@ -57,10 +57,14 @@ class LoadLimiter:
         beside: LoadLimiter | None = None,
         max_running_beside: int = 0,
     ) -> None:
-        """While requests of the limiter `beside` wait, only `max_running_beside` are started."""
+        """While requests of the limiter `beside` wait, at most `max_running_beside` run."""
         self._max_running = max_running
         self._loop = loop
         self._beside, self._max_running_beside = beside, max_running_beside
+        self._yielding: list[LoadLimiter] = []
+        """The limiters that run fewer requests while some wait here."""
+        if beside is not None:
+            beside._yielding.append(self)
         self._running: dict[Request, float] = {}
         """The requests that count, with the times until which they do, oldest first."""
         self._waiting: deque[tuple[float, Request]] = deque()
@@ -109,8 +113,8 @@ class LoadLimiter:
         self.pause(request)
 
     def _has_room(self) -> bool:
-        is_shared = self._beside is not None and self._beside._waiting
-        max_running = self._max_running_beside if is_shared else self._max_running
+        others_wait = self._beside is not None and self._beside._waiting
+        max_running = self._max_running_beside if others_wait else self._max_running
         while len(self._running) >= max_running:
             oldest = next(iter(self._running), None)
             if oldest is None or self._running[oldest] > self._loop.time():
@@ -130,6 +134,13 @@ class LoadLimiter:
             _, request = self._waiting.popleft()
             if not request.is_abandoned:
                 self._start(request)
+        self._make_room_elsewhere()
+
+    def _make_room_elsewhere(self) -> None:
+        """Start what waits in other limiters only because requests waited here."""
+        if not self._waiting:
+            for limiter in self._yielding:
+                limiter._start_waiting()
 
     def _end_waits(self) -> None:
         """Start what there is room for, then refuse what has waited for too long."""
@@ -140,6 +151,7 @@ class LoadLimiter:
             if not request.is_abandoned:
                 self.note_refusal()
                 request.refuse()
+        self._make_room_elsewhere()
         if self._waiting:
             self._set_timer()
 

@@ -279,8 +279,8 @@ async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path:
 async def test_a_read_only_disk_may_pass(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the disk is at fault, a long-running process is told so as of the database, and waits
-    as it does for that."""
+    """A read-only disk raises StoreUnavailable in a long-running process, which then waits as it
+    does for its database."""
 
     def read_only(*_: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")

@@ -97,8 +97,8 @@ def run_history(plan: Plan, store: str = "memory") -> Outcome:
 def find_failing_seed(seeds: Sequence[int], store: str) -> int:
     """The first of the seeds whose history goes wrong, or 0."""
     logging.disable(logging.WARNING)
-    # Of a task that is cancelled before its first step, as in a process that dies, anyio drops the
-    # coroutine.
+    # anyio drops the coroutine of a task that is cancelled before its first step, as in a process
+    # that dies.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     return next((seed for seed in seeds if run_history(make_plan(seed), store).violations), 0)
 

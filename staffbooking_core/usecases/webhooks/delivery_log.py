@@ -23,12 +23,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     WebhookEndpoint,
 )
 from staffbooking_core.errors import NotFound
-from staffbooking_core.ports import (
-    DueDelivery,
-    Ports,
-    Transaction,
-    WebhooksWritePort,
-)
+from staffbooking_core.ports import DueDelivery, Ports, Transaction, WebhooksWritePort
 from staffbooking_core.representations.events import TEST_EVENT_NAME, envelope_for_test_event
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.endpoints import is_served, require_owned

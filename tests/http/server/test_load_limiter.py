@@ -200,15 +200,26 @@ def test_the_queue_is_short_at_any_load(timers: Timers) -> None:
 
 
 def test_fewer_run_beside_a_queue(timers: Timers) -> None:
-    """While requests of the other limiter wait, as many run as may beside them. As many as usual
-    do as soon as none waits."""
+    """At most `max_running_beside` requests run while requests of the other limiter wait."""
     reads = LoadLimiter(1, timers)
     changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
-    read, _ = submit(reads, 2)
+    submit(reads, 2)
 
     submitted = submit(changes, 4)
 
     assert [each.state for each in submitted] == ["started", *["waiting"] * 3]
-    reads.finish(read)
     changes.finish(submitted[0])
-    assert [each.state for each in submitted[1:]] == ["started"] * 3
+    assert [each.state for each in submitted[1:]] == ["started", *["waiting"] * 2]
+
+
+def test_a_queue_that_ends_makes_room_beside_it(timers: Timers) -> None:
+    """As many as usual are started as soon as no request of the other limiter waits, though no
+    running one has finished."""
+    reads = LoadLimiter(1, timers)
+    changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
+    read, _ = submit(reads, 2)
+    submitted = submit(changes, 4)
+
+    reads.finish(read)
+
+    assert [each.state for each in submitted] == [*["started"] * 3, "waiting"]
