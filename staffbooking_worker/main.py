@@ -4,7 +4,7 @@ of workers may run."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
@@ -15,7 +15,7 @@ from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import webhook_dispatcher
 from staffbooking_worker.jobs import JOBS, Job
-from staffbooking_worker.race import wait_for_first
+from staffbooking_worker.waits import Waits
 
 logger = logging.getLogger("staffbooking.worker")
 
@@ -58,16 +58,19 @@ async def _drain_once(ports: Ports, abandoned: list[Exception]) -> int:
 
 async def run_jobs(ports: Ports, stop: anyio.Event, jobs: Sequence[Job]) -> None:
     """Run these jobs until `stop` is set; work in flight is finished first."""
+    waits = Waits()
     async with anyio.create_task_group() as group:
+        group.start_soon(waits.end_all_after, stop)
         for job in jobs:
             for _ in range(job.concurrency):
-                group.start_soon(_run_job, ports, job, stop)
+                group.start_soon(_run_job, ports, job, stop, waits)
 
 
-async def _run_job(ports: Ports, job: Job, stop: anyio.Event) -> None:
+async def _run_job(ports: Ports, job: Job, stop: anyio.Event, waits: Waits) -> None:
     """Run a job in a loop. An error is logged and followed by a delay: the work stays due."""
     run = partial(job.run, should_stop=stop.is_set) if job.checks_stop else job.run
     while not stop.is_set():
+        end_count = waits.end_count
         hint_count = 0 if job.hint is None else ports.hints.count(job.hint)
         try:
             wait = 0.0 if await run(ports) else job.idle_seconds
@@ -82,8 +85,10 @@ async def _run_job(ports: Ports, job: Job, stop: anyio.Event) -> None:
         except Exception:
             logger.exception("%s: unexpected error", job.name)
             wait = ERROR_DELAY_SECONDS
-        if wait:
-            waits: list[Callable[[], Awaitable[object]]] = [stop.wait]
-            if job.hint is not None:
-                waits.append(partial(ports.hints.wait, job.hint, hint_count, wait))
-            await wait_for_first(wait, *waits)
+        if not wait:
+            continue
+        if job.hint is None:
+            await waits.wait(wait, end_count)
+        else:
+            hinted = partial(ports.hints.wait, job.hint, hint_count, wait)
+            await waits.wait(wait, end_count, hinted)

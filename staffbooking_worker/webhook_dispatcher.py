@@ -24,7 +24,7 @@ from staffbooking_core.errors import ClockWrong, SealBroken, StoreUnavailable
 from staffbooking_core.ports import DueDelivery, EndpointBatch, EndpointClaim, Hint, Ports
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_core.usecases.webhooks.deliveries import DeliveryResult
-from staffbooking_worker.race import wait_for_first
+from staffbooking_worker.waits import Waits
 
 logger = logging.getLogger("staffbooking.worker")
 
@@ -127,12 +127,14 @@ class _Dispatcher:
         """Running batches by claim, of healthy (False) and degraded (True) endpoints."""
         self._is_idle = {False: False, True: False}
         """Whether the last poll found nothing due, by class of endpoints."""
-        self._batch_ended = anyio.Event()
+        self._waits = Waits()
+        """Waits for due deliveries, which end when a batch does."""
 
     async def run(self, *, until_idle: bool = False) -> None:
         try:
             async with anyio.create_task_group() as helpers:
                 helpers.start_soon(self._renew_leases)
+                helpers.start_soon(self._waits.end_all_after, self._stop)
                 async with anyio.create_task_group() as group:
                     for troubled in (False, True):
                         group.start_soon(self._run_class, group, troubled, until_idle)
@@ -144,7 +146,8 @@ class _Dispatcher:
         """Start batches of healthy or degraded endpoints. An error is logged and followed by a
         delay, since the deliveries stay due; with `until_idle` it is raised."""
         while not self._stop.is_set():
-            hint_count, ended = self._ports.hints.count(Hint.DELIVERIES), self._batch_ended
+            hint_count = self._ports.hints.count(Hint.DELIVERIES)
+            end_count = self._waits.end_count
             try:
                 delay = await self._start_batches(group, degraded)
             except Exception as error:
@@ -156,7 +159,7 @@ class _Dispatcher:
                 return
             if delay:
                 hinted = partial(self._ports.hints.wait, Hint.DELIVERIES, hint_count, delay)
-                await wait_for_first(delay, hinted, ended.wait, self._stop.wait)
+                await self._waits.wait(delay, end_count, hinted)
 
     async def _start_batches(self, group: TaskGroup, degraded: bool) -> float:
         """Start due batches in the free slots; returns the seconds to wait before the next call."""
@@ -200,8 +203,7 @@ class _Dispatcher:
             logger.exception("webhook %d: unexpected error", endpoint_batch.endpoint.id)
         finally:
             del self._running_batches[degraded][endpoint_batch.claim]
-            self._batch_ended.set()
-            self._batch_ended = anyio.Event()
+            self._waits.end_all()
 
     def _is_slot_wanted(self, degraded: bool) -> bool:
         return degraded or len(self._running_batches[degraded]) >= MAX_CONCURRENT_BATCHES

@@ -1,7 +1,7 @@
 """The rows of the memory store, and copy-on-write transactions over them.
 
 A transaction works on a fork of the state. Forks share tables until their first change, and rows
-are immutable: a commit replaces the state by the fork, a rollback drops the fork.
+are immutable: a commit takes over the fork's tables, a rollback drops the fork.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import ItemsView, Iterator, ValuesView
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import define, field, fields, frozen
 
@@ -240,9 +240,9 @@ class MemoryState:
     user_by_email: Table[str, int] = field(factory=Table)
     sessions: Table[bytes, Session] = field(factory=Table)
     login_addresses: Table[tuple[int, bytes], datetime] = field(factory=Table)
+    """By user and digest: the time of the last login."""
     saved_people: Table[tuple[int, int], datetime] = field(factory=Table)
     """When a customer saved a companion, by both ids."""
-    """By user and digest: the time of the last login."""
     keys: Table[int, ApiKey] = field(factory=Table)
     key_by_digest: Table[bytes, int] = field(factory=Table)
     audit: Table[int, AuditEntry] = field(factory=Table)
@@ -328,12 +328,37 @@ class MemoryState:
     sent_mails: Table[int, SentMail] = field(factory=Table)
     clock_offset: timedelta = timedelta()
 
-    def fork(self) -> MemoryState:
-        tables = {name: getattr(self, name).fork() for name in _TABLES}
-        return MemoryState(**tables, clock_offset=self.clock_offset)
+    def fork(self) -> MemoryStateFork:
+        return MemoryStateFork(self)
 
 
-_TABLES = tuple(part.name for part in fields(MemoryState) if part.name != "clock_offset")
+_TABLES = frozenset(part.name for part in fields(MemoryState) if part.name != "clock_offset")
+
+
+class MemoryStateFork(MemoryState):
+    """A state with the same rows. A table is forked when it is first used: most transactions use
+    few of them."""
+
+    __slots__ = ("_origin", "_used")
+
+    def __init__(self, origin: MemoryState) -> None:
+        self._origin = origin
+        self._used: list[str] = []
+        self.clock_offset = origin.clock_offset
+
+    def __getattr__(self, name: str) -> Table[Any, Any]:
+        if name not in _TABLES:
+            raise AttributeError(name)
+        self._used.append(name)
+        table: Table[Any, Any] = getattr(self._origin, name).fork()
+        setattr(self, name, table)
+        return table
+
+    def commit(self) -> None:
+        """Make the changes in the state from which this one was forked."""
+        for name in self._used:
+            setattr(self._origin, name, getattr(self, name))
+        self._origin.clock_offset = self.clock_offset
 
 
 @define

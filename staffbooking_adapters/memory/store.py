@@ -121,9 +121,10 @@ class MemoryStore:
         """One attempt of a transaction: committed at the end of the context, unless it raises."""
         async with self._write_lock:
             committed = self._committed
-            place = MemoryTransaction(committed.state.fork(), committed.shared, committed.policy)
+            fork = committed.state.fork()
+            place = MemoryTransaction(fork, committed.shared, committed.policy)
             yield place
-            committed.state = place.state
+            fork.commit()
             for hint in place.hints:
                 self.hints.give(hint)
 

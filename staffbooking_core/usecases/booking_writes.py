@@ -6,7 +6,12 @@ from datetime import datetime, timedelta
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import Booking, TransitionInput, TransitionResult
+from staffbooking_core.domain.bookings.booking import (
+    UNPAID_PAYOUT_STATUSES,
+    Booking,
+    TransitionInput,
+    TransitionResult,
+)
 from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.bookings.transitions import apply_transition
@@ -99,9 +104,9 @@ _ACCOUNT_DISABLED = "the account of the staff member is disabled"
 async def hold_disabled_payout(
     tx: Transaction, ports: Ports, booking: Booking, now: datetime
 ) -> Booking:
-    """Put a payout on hold that waits for its due time, where the staff member's account is
-    disabled and no operator has released it (CONTRACT 10). Returns the booking after that."""
-    if not booking.awaits_payout_release or booking.payout_hold_lifted:
+    """Put a payout on hold that is not made yet, where the staff member's account is disabled and
+    no operator has released it (CONTRACT 10). Returns the booking after that."""
+    if booking.payout_status not in UNPAID_PAYOUT_STATUSES or booking.payout_hold_lifted:
         return booking
     user = await tx.accounts.user(booking.companion_id)
     if user is None or user.disabled_at is None:

@@ -303,9 +303,9 @@ ADAPTERS = {
     "a row of the store is lost": (
         STORE,
         "async def run_transaction(self, work):\n"
-        "        before, result = self._committed.state, await super().run_transaction(work)\n"
-        "        if before.saved_people.values() != self._committed.state.saved_people.values():\n"
-        "            self._committed.state = before\n"
+        "        before = self._committed.state.saved_people\n"
+        "        result = await super().run_transaction(work)\n"
+        "        self._committed.state.saved_people = before\n"
         "        return result",
         "The list is of one customer alone, newest first",
     ),

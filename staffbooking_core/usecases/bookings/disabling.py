@@ -5,7 +5,8 @@
 2. Each of its open bookings is followed up in a transaction of its own. A repeated call goes on
    where an interrupted one ended.
 
-Payouts that become due later are held by `booking_writes.hold_disabled_payout`.
+Payouts that become due later, or would be sent before 2, are held by
+`booking_writes.hold_disabled_payout`.
 """
 
 from __future__ import annotations

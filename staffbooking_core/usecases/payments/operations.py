@@ -57,7 +57,7 @@ from staffbooking_core.domain.reconciliation.state import find_result_ref, recor
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
 from staffbooking_core.request_context import caused_by_request
-from staffbooking_core.usecases.booking_writes import save_transition
+from staffbooking_core.usecases.booking_writes import hold_disabled_payout, save_transition
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated
 
@@ -161,6 +161,9 @@ async def _prepare(
         tx.bookings.lock_booking if operation.kind in _STAFF_PAYMENT_KINDS else tx.bookings.booking
     )
     booking = await read(operation.booking_id)
+    if booking is not None and operation.kind is OperationKind.PAY_OUT:
+        business = ports.clock.business_at(await tx.sandbox.clock_offset())
+        booking = await hold_disabled_payout(tx, ports, booking, business)
     others = await tx.operations.operations_of(operation.booking_id)
     target_ref = _target_ref(operation, others)
     is_wanted = booking is not None and _is_still_wanted(operation, booking)

@@ -323,6 +323,22 @@ async def test_a_payout_on_its_way_is_held(scene):
     assert (found.payout_status, found.paid_out) == (PayoutStatus.FROZEN, 0)
 
 
+async def test_a_released_payout_is_held_after_an_interruption(scene, monkeypatch):
+    """A payout that was released before is held when it would be sent, if disabling the account
+    was interrupted after its first transaction."""
+    booking = await scene.completed()
+    await scene.fault("pay_out", "rate_limit", 1)
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    monkeypatch.setattr(disabling._FollowUp, "_transition_for", lambda *_: None)
+    await disable(scene, "staff")
+    assert (await scene.booking(booking)).payout_released_at is not None
+    await scene.settle_down()
+    found = await scene.booking(booking)
+    assert (found.payout_status, found.paid_out) == (PayoutStatus.FROZEN, 0)
+    assert any("is disabled" in text for text in await alerts_of(scene, booking))
+
+
 async def test_enabling_does_not_release_payouts(scene):
     """Enabling the account leaves the payout on hold until an operator releases it."""
     booking = await scene.completed()
