@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import TypeVar
 
+from attrs import evolve
+
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.memory.accounts.admission import MemoryAdmission
 from staffbooking_adapters.memory.accounts.audit import AuditReader, AuditWriter
@@ -68,10 +70,14 @@ class MemoryStore:
     """
 
     def __init__(self, policy: Policy) -> None:
-        place = self._committed = MemoryTransaction(MemoryState(), SharedState(), policy)
+        self._committed = MemoryTransaction(MemoryState(), SharedState(), policy)
+        self._read_view = _view_of(self._committed)
         self._write_lock = asyncio.Lock()
-        self._read_view = _view_of(place)
-        self.admission = MemoryAdmission(place)
+        self._writing = evolve(self._committed)
+        """The place of the one transaction that holds the lock."""
+        self._transaction = _transaction_of(self._writing)
+        self._transaction_view = _view_of(self._writing)
+        self.admission = MemoryAdmission(self._committed)
         self.hints = LocalHints()
 
     @asynccontextmanager
@@ -79,7 +85,7 @@ class MemoryStore:
         yield self._read_view
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        return await self._run(lambda place: work(_begin_transaction(place)))
+        return await self._run(lambda: work(self._transaction))
 
     @asynccontextmanager
     async def open_transaction(
@@ -89,11 +95,10 @@ class MemoryStore:
 
             async def attempt() -> OpenTransaction[T]:
                 async with AsyncExitStack() as attempt_stack:
-                    place = await attempt_stack.enter_async_context(self._transaction())
-                    transaction = _begin_transaction(place)
-                    result = await work(transaction)
+                    await attempt_stack.enter_async_context(self._begin())
+                    result = await work(self._transaction)
                     stack.push_async_exit(attempt_stack.pop_all())
-                return OpenTransaction(result, transaction, _view_of(place))
+                return OpenTransaction(result, self._transaction, self._transaction_view)
 
             yield await _run_with_retries(attempt)
 
@@ -104,28 +109,27 @@ class MemoryStore:
         """Nothing to check: memory takes every change."""
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
-        async def work(tx: MemoryTransaction) -> int:
-            return _sweep_expired(tx, now, policy)
+        async def work() -> int:
+            return _sweep_expired(self._writing, now, policy)
 
         return await self._run(work)
 
-    async def _run(self, work: Callable[[MemoryTransaction], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[], Awaitable[T]]) -> T:
         async def attempt() -> T:
-            async with self._transaction() as place:
-                return await work(place)
+            async with self._begin():
+                return await work()
 
         return await _run_with_retries(attempt)
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[MemoryTransaction]:
+    async def _begin(self) -> AsyncIterator[None]:
         """One attempt of a transaction: committed at the end of the context, unless it raises."""
         async with self._write_lock:
-            committed = self._committed
-            fork = committed.state.fork()
-            place = MemoryTransaction(fork, committed.shared, committed.policy)
-            yield place
+            fork = self._writing.state = self._committed.state.fork()
+            hints = self._writing.hints = set()
+            yield
             fork.commit()
-            for hint in place.hints:
+            for hint in hints:
                 self.hints.give(hint)
 
 
@@ -167,7 +171,7 @@ def _view_of(tx: MemoryTransaction) -> ReadView:
     )
 
 
-def _begin_transaction(tx: MemoryTransaction) -> Transaction:
+def _transaction_of(tx: MemoryTransaction) -> Transaction:
     return Transaction(
         accounts=AccountsWriter(tx),
         audit=AuditWriter(tx),

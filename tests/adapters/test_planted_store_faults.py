@@ -13,7 +13,6 @@ from staffbooking_adapters.memory.companions.saved import SavedReader, SavedWrit
 from staffbooking_adapters.memory.idempotency import IdempotencyReader, IdempotencyWriter
 from staffbooking_adapters.memory.notifications.store import NotificationsWriter
 from staffbooking_adapters.memory.payments.inbox import InboxWriter
-from staffbooking_adapters.memory.state import MemoryTransaction
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.testing.builders import DAY, POLICY
 from staffbooking_adapters.testing.store.bookings.bookings import BookingsContract
@@ -96,8 +95,8 @@ def not_atomic(real):
     @asynccontextmanager
     async def call(self):
         async with self._write_lock:
-            committed = self._committed
-            yield MemoryTransaction(committed.state, committed.shared, committed.policy)
+            self._writing.state = self._committed.state
+            yield
 
     return call
 
@@ -183,7 +182,7 @@ FAULTS: dict[str, tuple[Any, str, Any, Any, str]] = {
     ),
     "a commit that is not atomic": (
         MemoryStore,
-        "_transaction",
+        "_begin",
         not_atomic,
         TransactionsContract,
         "test_a_failed_transaction_leaves_nothing",

@@ -4,7 +4,7 @@ again when they have died."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import count
 
@@ -124,7 +124,12 @@ class Cluster:
 
 
 async def make_cluster(
-    world: World, storage: SharedStore, *, manual_payees: bool, fee_ppm: int
+    world: World,
+    storage: SharedStore,
+    payout_faults: Mapping[int, str],
+    *,
+    manual_payees: bool,
+    fee_ppm: int,
 ) -> Cluster:
     """The shared parts of a history: store, processor, receivers, mail."""
     store, book = await storage.open(), MemoryFakeDocumentStore()
@@ -140,6 +145,6 @@ async def make_cluster(
         fee_ppm=fee_ppm,
     )
     shared = memory_ports(LONG_RETENTION, store=store, clock=clock)
-    payments = CheckedProcessor(fake, store, world)
+    payments = CheckedProcessor(fake, world, payout_faults)
     shared = evolve(shared, payments=payments, sandbox=fake.sandbox)
     return Cluster(world, storage, shared, book, fake)

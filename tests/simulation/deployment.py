@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from attrs import evolve, frozen
 
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.builders import DAY, POLICY
-from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OperationKey,
     PayOut,
     PayoutState,
 )
-from staffbooking_core.ports import AuditedBooking, Store
-from staffbooking_core.usecases.payments import payees
+from staffbooking_core.ports import AuditedBooking, Ports, Transaction
+from staffbooking_core.usecases.payments import operations, payees
 from tests.simulation.webhook_endpoints import WebhookEndpoints
-from tests.simulation.world import MAX_SLOW_SECONDS, World
+from tests.simulation.world import World
 from tests.support.memory_deployment import BookingScenario
 
 LONG_RETENTION = evolve(
@@ -34,13 +36,38 @@ LONG_RETENTION = evolve(
 """Deliveries and processor events are kept: at its end a history is checked as a whole."""
 
 
+@contextmanager
+def watch_payouts() -> Iterator[dict[int, str]]:
+    """What is wrong with each payout that is claimed in order to be sent, by operation; empty if
+    nothing is. It is judged in the transaction of its claim: nothing that is committed after that
+    can stop the payout."""
+    faults: dict[int, str] = {}
+    prepare = operations._prepare
+
+    async def judge(tx: Transaction, ports: Ports, operation: Operation, *given: Any) -> Any:
+        claimed = await prepare(tx, ports, operation, *given)
+        command = operation.command
+        if claimed is not None and not claimed.look_up and isinstance(command, PayOut):
+            booking = await tx.bookings.booking(operation.booking_id)
+            user = await tx.accounts.user(command.companion_id)
+            assert booking is not None
+            assert user is not None
+            is_disabled = user.disabled_at is not None
+            faults[operation.id] = _payout_fault(booking, command, is_disabled=is_disabled)
+        return claimed
+
+    with mock.patch.object(operations, "_prepare", judge):
+        yield faults
+
+
 @frozen
 class CheckedProcessor:
-    """The processor, which finds fault with payouts that a booking does not owe at that moment."""
+    """The processor, which finds fault with payouts that a booking did not owe when they were
+    claimed."""
 
     inner: FakeProcessor
-    store: Store
     world: World
+    payout_faults: Mapping[int, str]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -48,35 +75,11 @@ class CheckedProcessor:
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
-        async with self.store.read_view() as view:
-            booking = await view.bookings.booking(key.intent_id)
-            user = None if booking is None else await view.accounts.user(booking.companion_id)
-        if booking is None or user is None:
-            self.world.accuse(f"a payout of booking {key.intent_id}, which does not exist")
-        elif (
-            fault := _payout_fault(booking, command, is_disabled=user.disabled_at is not None)
-        ) and not await self._changed_on_the_way(key, user):
-            self.world.accuse(f"booking {booking.id}: a payout of {command.amount} while {fault}")
+        if fault := self.payout_faults.get(key.op_id, "nobody claimed it"):
+            self.world.accuse(
+                f"booking {key.intent_id}: a payout of {command.amount} while {fault}"
+            )
         return await self.inner.pay_out(command, key, timeout_seconds)
-
-    async def _changed_on_the_way(self, key: OperationKey, staff: User) -> bool:
-        """Whether money was booked, or the staff member disabled, after the payout was sent:
-        nothing could stop it then."""
-        async with self.store.read_view() as view:
-            [sent] = [
-                one.last_sent_at
-                for one in await view.operations.operations_of(key.intent_id)
-                if one.id == key.op_id
-            ]
-            postings = await view.ledger.postings_of(key.intent_id)
-        if sent is None:
-            return False
-        # A change has the time at which its transaction began, and may have waited for the payout.
-        # What was booked has its business time.
-        since = sent - timedelta(seconds=MAX_SLOW_SECONDS)
-        return (staff.disabled_at is not None and staff.disabled_at >= since) or any(
-            one.at >= since + self.world.offset_at(sent) for one in postings
-        )
 
 
 def _payout_fault(booking: Booking, command: PayOut, *, is_disabled: bool) -> str:

@@ -79,7 +79,6 @@ class WorldClock:
             return self.business_at(await view.sandbox.clock_offset())
 
     def business_at(self, clock_offset: timedelta) -> datetime:
-        self.world.note_offset(clock_offset)
         return self.wall() + clock_offset
 
     def skew(self) -> timedelta | None:

@@ -11,7 +11,7 @@ import secrets
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
@@ -42,7 +42,7 @@ from tests.simulation.beginnings import INITIAL_STAGES, begin_booking
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster, make_cluster
-from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario
+from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario, watch_payouts
 from tests.simulation.environment import Environment
 from tests.simulation.history_end import finish_bookings, mend_processor, sync_bookings
 from tests.simulation.plan import Plan, make_plan
@@ -81,22 +81,40 @@ class Outcome:
 
 def run_history(plan: Plan, store: str = "memory") -> Outcome:
     """Run a history on a loop of its own."""
+    with _garbage_collected_at_the_end():
+        return _run_on_loop(plan, store)
+
+
+def _run_on_loop(plan: Plan, store: str) -> Outcome:
     loop = SimulatedLoop(plan)
     errors = _Errors()
     logger = logging.getLogger("staffbooking")
     logger.addHandler(errors)
     try:
         with (
-            _garbage_collected_at_the_end(),
             _same_each_time(plan.seed),
             open_shared_store(store, LONG_RETENTION) as storage,
+            watch_payouts() as payout_faults,
         ):
-            return loop.run_until_complete(_run(plan, storage, errors))
+            return loop.run_until_complete(_run(plan, storage, payout_faults, errors))
     except Stuck as error:
         return Outcome("", [str(error)], [], [])
     finally:
         logger.removeHandler(errors)
         loop.close()
+
+
+@contextmanager
+def _garbage_collected_at_the_end() -> Iterator[None]:
+    """Collect garbage once, among the history's own objects: a fifth of its time otherwise."""
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.enable()
+        gc.unfreeze()
 
 
 def find_failing_seed(seeds: Sequence[int], store: str) -> int:
@@ -111,19 +129,6 @@ def find_failing_seed(seeds: Sequence[int], store: str) -> int:
 def _hash_of_any(_: object) -> int:
     """Sets of such objects are in the order in which these were added."""
     return 0
-
-
-@contextmanager
-def _garbage_collected_at_the_end() -> Iterator[None]:
-    """Collect garbage once, among the history's own objects: a fifth of its time otherwise."""
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.enable()
-        gc.unfreeze()
 
 
 @contextmanager
@@ -162,12 +167,16 @@ def _is_simulated(error: BaseException | None) -> bool:
     return isinstance(error, StoreUnavailable) or "simulated" in str(error)
 
 
-async def _run(plan: Plan, storage: SharedStore, errors: _Errors) -> Outcome:
+async def _run(
+    plan: Plan, storage: SharedStore, payout_faults: Mapping[int, str], errors: _Errors
+) -> Outcome:
     world = World(plan)
     chance = random.Random(plan.seed)
     payees, fee_ppm = chance.choice(PAYEE_READINESS), chance.choice((0, 29_000))
     verdict = chance.choice(("won", "lost"))
-    cluster = await make_cluster(world, storage, manual_payees=payees != "at once", fee_ppm=fee_ppm)
+    cluster = await make_cluster(
+        *(world, storage, payout_faults), manual_payees=payees != "at once", fee_ppm=fee_ppm
+    )
     actors, scenes = await _add_people(cluster)
     if payees == "completed":
         for companion in scenes.companions:

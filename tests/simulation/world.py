@@ -123,8 +123,6 @@ class World:
         """The names of the decisions that brought a fault."""
         self.story: list[str] = []
         self._jumped = timedelta()
-        self._offsets = [(NOW, timedelta())]
-        """The offsets of the sandbox clock, with the times at which they were first read."""
         self._decisions: Counter[str] = Counter()
         self._digest = hashlib.sha256()
 
@@ -137,15 +135,6 @@ class World:
     def advance(self, by: timedelta) -> None:
         """Let time pass in which nothing happens: the machines were switched off."""
         self._jumped += by
-
-    def note_offset(self, offset: timedelta) -> None:
-        """Note an offset of the sandbox clock that was read now."""
-        if offset != self._offsets[-1][1]:
-            self._offsets.append((self.now(), offset))
-
-    def offset_at(self, at: datetime) -> timedelta:
-        """The offset of the sandbox clock at an earlier time."""
-        return next(offset for since, offset in reversed(self._offsets) if since <= at)
 
     # Chance ---------------------------------------------------------------------------------
 
