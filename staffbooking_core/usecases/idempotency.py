@@ -189,10 +189,19 @@ async def run_repeatable(
         if (stored := await find_response(ports, call)) is not None:
             return stored
         if (lease := await _claim(ports, call)) is not None:
-            break
+            response = await _run_claimed(ports, call, lease, work, error_response)
+            if response is not None:
+                return response
         if ports.clock.wall() >= deadline:
             raise Conflict("idempotent call")
         await ports.clock.sleep(_WAIT_SECONDS)
+
+
+async def _run_claimed(
+    ports: Ports, call: IdempotentCall, lease: Lease, work: Work, error_response: ErrorResponse
+) -> Response | None:
+    """Run a claimed call and store its response. None where another process has taken the call
+    over, whose response is the one that counts."""
     try:
         response = await work(ports)
     except Exception as error:
@@ -202,9 +211,10 @@ async def run_repeatable(
             raise
         response = answer
     finished = to_stored_response(ports, call, response)
-    if await ports.store.run_transaction(lambda tx: tx.idempotency.finish_call(finished, lease)):
-        return response
-    return await find_response(ports, call) or response
+    is_stored = await ports.store.run_transaction(
+        lambda tx: tx.idempotency.finish_call(finished, lease)
+    )
+    return response if is_stored else None
 
 
 def to_stored_response(ports: Ports, call: IdempotentCall, response: Response) -> StoredResponse:

@@ -334,6 +334,14 @@ class Slow:
         return Response(200, b"slow")
 
 
+def answering_after(slow):
+    async def work(ports):
+        await slow(ports)
+        return Response(200, b"successor")
+
+    return work
+
+
 async def test_a_concurrent_call_waits_for_the_response(scene):
     """A call that another one holds waits, and gets its response."""
     calls = []
@@ -385,6 +393,27 @@ async def test_a_call_that_was_taken_over_answers_as_its_successor(scene):
         await run_repeatable(scene, answering(b"successor"))
         slow.done.set()
     assert results == [await idempotency.find_response(scene.ports, CALL)]
+
+
+async def test_a_call_that_was_taken_over_waits_for_its_successor(scene):
+    """A call whose lease was over waits while its successor works, and returns its response."""
+    slow, successor = Slow(), Slow()
+    async with anyio.create_task_group() as tasks:
+        results = []
+
+        async def call(work):
+            results.append((await run_repeatable(scene, work)).body)
+
+        tasks.start_soon(call, slow)
+        await anyio.wait_all_tasks_blocked()
+        scene.pass_time(LEASE)
+        tasks.start_soon(call, answering_after(successor))
+        await anyio.wait_all_tasks_blocked()
+        slow.done.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        successor.done.set()
+    assert results == [b"successor"] * 2
 
 
 async def test_a_call_that_is_held_too_long_can_be_retried(scene, monkeypatch):
