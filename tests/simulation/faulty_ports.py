@@ -14,6 +14,7 @@ from attrs import define, evolve, field, fields, frozen
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.memory.doubles import SeededIds
 from staffbooking_adapters.memory.store import MemoryStore
+from staffbooking_core.domain.payments.processor import Unknown
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import (
@@ -48,6 +49,10 @@ READ_SECONDS = (0.0, 0.0, 0.0, 0.1)
 ANSWER_SECONDS = (0.0, 0.0, 0.0, 0.0, 0.2, 3.0)
 """Seconds from the effect of a call of the processor until the process has its answer. An answer
 that tells of a state may be outdated by then."""
+
+
+MAX_REQUEST_AGE = timedelta(minutes=1)
+"""A request that has not reached the processor by then never does: time has leapt meanwhile."""
 
 
 def _store_fails() -> NoReturn:
@@ -217,7 +222,11 @@ class FaultyProcessor:
             return found
 
         async def call(*args: Any, **named: Any) -> Any:
+            began = self.process.world.now()
+
             async def answer() -> Any:
+                if self.process.world.now() - began > MAX_REQUEST_AGE:
+                    raise Unknown("simulated: the connection ended while the machine was off")
                 result = await _run_outside(found(*args, **named))
                 point = f"{self.process.name} hears of {name}"
                 await asyncio.sleep(self.process.world.pick(point, ANSWER_SECONDS))

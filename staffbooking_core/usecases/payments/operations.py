@@ -236,6 +236,10 @@ def _is_still_wanted(operation: Operation, booking: Booking) -> bool:
 
 
 async def _run_claimed(ports: Ports, claimed: _ClaimedOperation, time_limit: timedelta) -> None:
+    # A machine that was suspended since the claim must not send: the processor may have forgotten
+    # the key of an earlier attempt meanwhile, and the operation may have a new holder.
+    if ports.clock.wall() >= claimed.lease.until:
+        return
     # Where the lease was lost, its new holder finishes the operation.
     with caused_by_request(claimed.operation.request_id), suppress(Conflict):
         try:

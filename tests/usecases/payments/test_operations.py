@@ -366,6 +366,28 @@ async def test_who_lost_the_lease_writes_nothing(scene):
     assert len(await states(scene, booking, "refund")) == 1
 
 
+async def test_nothing_is_sent_after_the_lease(scene, monkeypatch):
+    """A worker that was suspended between the claim and the call sends nothing: the processor may
+    have forgotten the key of an earlier attempt. The operation is done by the next."""
+    booking, _ = await reach(scene, "refund")
+    claim, sent = operations._claim_operation, []
+
+    async def claim_and_be_suspended(*given, **named):
+        claimed = await claim(*given, **named)
+        scene.pass_time(25 * HOUR)
+        return claimed
+
+    async def refund(*given):
+        sent.append(given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operations, "_claim_operation", claim_and_be_suspended)
+        assert await operations.run_due_operation(with_call(scene, refund=refund).ports) == 1
+    assert sent == []
+    await scene.settle_down()
+    assert len(await states(scene, booking, "refund")) == 1
+
+
 async def test_who_lost_the_lease_records_no_failure(scene):
     """A worker whose call failed after it lost its lease saves nothing and raises nothing."""
     booking, _ = await reach(scene, "refund")
