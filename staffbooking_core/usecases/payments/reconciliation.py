@@ -93,9 +93,10 @@ async def apply_snapshot(
     """Apply the new facts of a snapshot. Locks the booking, then the operation that brought the
     snapshot, if any.
 
-    `before` is the booking as it was before the snapshot was taken. Where a chargeback may have
-    changed since, a newer snapshot was applied meanwhile: a verdict of this one may be stale,
-    so it is left out, and an event in the inbox orders a new snapshot.
+    `before` is the booking as it was before the snapshot was taken. Where it has changed since, a
+    newer snapshot may have been applied meanwhile. A verdict of this one may be stale then, even if
+    it is the one that is known (verdicts change, and change back): it is left out, and an event in
+    the inbox orders a new snapshot.
 
     Raises Conflict where the operation's lease was lost.
     """
@@ -104,7 +105,7 @@ async def apply_snapshot(
         return
     if operation_id is not None and lease is not None:
         await tx.operations.lock_operation(operation_id, lease)
-    if before is not None and _chargebacks_may_be_stale(snapshot, before, booking):
+    if snapshot.chargebacks and before is not None and before.revision != booking.revision:
         snapshot = evolve(snapshot, chargebacks=())
         again = ProcessorEvent(f"stale:{booking.id}:{booking.revision}", intent_id=booking.id)
         await tx.inbox.add_event(ports.payments.name, again, ports.clock.wall())
@@ -114,20 +115,6 @@ async def apply_snapshot(
         booking = await save_transition(tx, ports, booking, found.result, now)
         if found.operation is not None:
             await tx.operations.save_operation(found.operation)
-
-
-def _chargebacks_may_be_stale(snapshot: Snapshot, before: Booking, booking: Booking) -> bool:
-    """Whether a newer verdict may have been booked while the snapshot was taken. What is known of
-    a chargeback of an extra payment is not in the booking: any change of it may be that."""
-    if not snapshot.chargebacks or before.revision == booking.revision:
-        return False
-    if (before.chargeback_ref, before.chargeback_status) != (
-        booking.chargeback_ref,
-        booking.chargeback_status,
-    ):
-        return True
-    own = booking.intent and booking.intent.payment_ref
-    return any(one.payment_ref != own for one in snapshot.chargebacks)
 
 
 @validated

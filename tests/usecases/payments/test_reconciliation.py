@@ -22,6 +22,8 @@ from tests.support.memory_deployment import with_another_companion
 
 pytestmark = pytest.mark.anyio
 
+WON, LOST = ChargebackStatus.WON, ChargebackStatus.LOST
+
 
 # Events ---------------------------------------------------------------------------------
 
@@ -218,10 +220,22 @@ async def test_a_stale_snapshot_does_not_undo_a_later_verdict(scene, monkeypatch
     for outcome in ("open", "won"):
         await scene.charge_back(booking, outcome)
         await scene.drain()
-    await overtake_by_lost_appeal(scene, monkeypatch, booking)
-    assert (await scene.booking(booking)).chargeback_status is ChargebackStatus.LOST
+    await apply_late(scene, monkeypatch, booking, WON, LOST)
+    assert (await scene.booking(booking)).chargeback_status is LOST
     await scene.drain()
     assert changed_verdicts(scene) == 1
+
+
+async def test_a_stale_snapshot_does_not_undo_a_verdict_that_changed_twice(scene, monkeypatch):
+    """A snapshot that was taken while a verdict was lost, and is applied after it was won again,
+    changes nothing."""
+    booking = await scene.paid()
+    await scene.charge_back(booking, "won")
+    await scene.drain()
+    await apply_late(scene, monkeypatch, booking, LOST, LOST, WON)
+    assert (await scene.booking(booking)).chargeback_status is WON
+    await scene.drain()
+    assert changed_verdicts(scene) == 2
 
 
 async def test_a_stale_snapshot_does_not_undo_a_verdict_on_a_late_payment(scene, monkeypatch):
@@ -231,7 +245,7 @@ async def test_a_stale_snapshot_does_not_undo_a_verdict_on_a_late_payment(scene,
     await scene.cancel(booking)
     await scene.charge_back(booking, "won")
     await scene.drain()
-    await overtake_by_lost_appeal(scene, monkeypatch, booking)
+    await apply_late(scene, monkeypatch, booking, WON, LOST)
     await scene.drain()
     assert changed_verdicts(scene) == 1
 
@@ -241,23 +255,27 @@ def changed_verdicts(scene):
     return sum("another verdict" in text for _, text in scene.ports.notifier.alerts)
 
 
-async def overtake_by_lost_appeal(scene, monkeypatch, booking):
-    """Apply a snapshot that was taken before an appeal was lost, after one that was taken since."""
+async def apply_late(scene, monkeypatch, booking, late, *verdicts):
+    """Apply a snapshot with the verdict `late` after others with `verdicts`, which were taken while
+    it was on its way."""
     take, limit = scene.ports.payments.snapshot, scene.ports.policy.processor_timeout
 
-    async def with_lost_appeal(refs, timeout_seconds):
-        current = await take(refs, timeout_seconds)
-        lost = [evolve(one, status=ChargebackStatus.LOST) for one in current.chargebacks]
-        return evolve(current, chargebacks=tuple(lost))
+    def taking(verdict, meanwhile=()):
+        async def snapshot(refs, timeout_seconds):
+            current = await take(refs, timeout_seconds)
+            for other in meanwhile:
+                await sync(taking(other))
+            decided = (evolve(one, status=verdict) for one in current.chargebacks)
+            return evolve(current, chargebacks=tuple(decided))
 
-    async def overtaken(refs, timeout_seconds):
-        stale = await take(refs, timeout_seconds)
-        monkeypatch.setattr(scene.ports.payments, "snapshot", with_lost_appeal, raising=False)
+        return snapshot
+
+    async def sync(snapshot):
+        monkeypatch.setattr(scene.ports.payments, "snapshot", snapshot, raising=False)
         await reconciliation.sync_intent(scene.ports, booking.id, limit)
-        return stale
 
-    monkeypatch.setattr(scene.ports.payments, "snapshot", overtaken, raising=False)
-    await reconciliation.sync_intent(scene.ports, booking.id, limit)
+    await sync(taking(late, verdicts))
+    monkeypatch.setattr(scene.ports.payments, "snapshot", taking(verdicts[-1]), raising=False)
 
 
 # Late payments --------------------------------------------------------------------------
