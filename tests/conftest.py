@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import required_tools, watchdog
 from tests.support.budget import TierBudgetPlugin
+from tests.support.memory_files import keep_temporary_files_in_memory
 from tests.support.migrated_databases import migrated_database, migrated_file, other_loop
 from tests.support.postgres import hanging_postgres_server, postgres_server
 from tests.support.redis import redis_server
@@ -40,6 +41,7 @@ def anyio_backend() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    keep_temporary_files_in_memory()
     processes = config.getoption("numprocesses", None) or 1
     config.pluginmanager.register(TierBudgetPlugin(processes), "budget")
     config.pluginmanager.register(watchdog, "watchdog")

@@ -214,18 +214,20 @@ async def open_store(url: str, policy: Policy) -> SqlStore:
     async with AsyncExitStack() as stack:
         database = await open_database(url, metadata)
         stack.push_async_callback(database.close)
-        counter_database = await _open_counter_database(url)
-        key_usage = ApiKeyUsageRecorder(
-            database if database.dialect == "sqlite" else counter_database
-        )
-        admission = SqlAdmission(database, counter_database, policy, key_usage)
+        counter_database = await open_counter_database(url)
         stack.pop_all()
-        return SqlStore(
-            database, admission, policy, create_hints(counter_database), key_usage.unwritten
-        )
+        return make_store(database, counter_database, policy)
 
 
-async def _open_counter_database(url: str) -> Database:
+def make_store(database: Database, counter_database: Database, policy: Policy) -> SqlStore:
+    """The store on open databases, which its `close` closes."""
+    key_usage = ApiKeyUsageRecorder(database if database.dialect == "sqlite" else counter_database)
+    admission = SqlAdmission(database, counter_database, policy, key_usage)
+    hints = create_hints(counter_database)
+    return SqlStore(database, admission, policy, hints, key_usage.unwritten)
+
+
+async def open_counter_database(url: str) -> Database:
     """The database of rate windows; its commits do not wait for the disk."""
     address = make_url(url)
     if address.get_backend_name() == "postgresql":

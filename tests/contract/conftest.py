@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from staffbooking_adapters.testing.store import OpenStore, StoreOpener
-from tests.contract.stores import STORES
+from tests.contract.stores import STORES, PostgresConnections
 from tests.support.postgres import PostgresServer, database_name
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def postgres_connections(anyio_backend: object) -> AsyncIterator[PostgresConnections]:
+    """The connections of all stores of a module on PostgreSQL, opened when a test first needs
+    them. The module's tests run in one event loop."""
+    kept = PostgresConnections()
+    yield kept
+    await kept.close()
 
 
 @pytest.fixture(params=STORES.values(), ids=list(STORES))

@@ -12,11 +12,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from attrs import define, field
 
 from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
+from staffbooking_adapters.sql.engine.open import Database, open_database
+from staffbooking_adapters.sql.schema.metadata import metadata
 from staffbooking_adapters.sql.schema.sandbox import fakepay_documents
-from staffbooking_adapters.sql.store import SqlStore, open_store
+from staffbooking_adapters.sql.store import (
+    SqlStore,
+    make_store,
+    open_counter_database,
+    open_store,
+)
 from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_adapters.testing.store import OpenStore, StoreOpener
 from tests.support.migrated_databases import MigratedDatabase
@@ -39,8 +47,37 @@ async def open_sqlite_store(request: pytest.FixtureRequest) -> AsyncIterator[Ope
 async def open_postgresql_store(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
     migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
     migrated.execute(RESET_SQL)
-    async with open_sql_store(migrated.url) as store:
+    if "postgres_connections" not in request.fixturenames:
+        async with open_sql_store(migrated.url) as store:
+            yield store
+        return
+    kept: PostgresConnections = request.getfixturevalue("postgres_connections")
+    store = await kept.make_store(migrated.url)
+    try:
         yield store
+    finally:
+        await store.hints.close()
+        await store.admission.close()
+
+
+@define
+class PostgresConnections:
+    """Connections that the stores of many tests use in turn: a new one has no plans and an empty
+    catalog, and costs more than most tests."""
+
+    _databases: list[Database] = field(factory=list)
+
+    async def make_store(self, url: str) -> SqlStore:
+        """A new store on these connections, which are not to be closed with it."""
+        if not self._databases:
+            self._databases.append(await open_database(url, metadata))
+            self._databases.append(await open_counter_database(url))
+        database, counter_database = self._databases
+        return make_store(database, counter_database, POLICY)
+
+    async def close(self) -> None:
+        for database in self._databases:
+            await database.close()
 
 
 _TABLES = [*fakepay_documents.metadata.tables.values(), *rate_windows_metadata.tables.values()]

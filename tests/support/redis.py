@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from tests.support.memory_files import short_temporary_folder
 from tests.support.required_tools import skip_or_fail
 
 SERVER_OPTIONS = ("--port", "0", "--save", "", "--appendonly", "no")
@@ -75,8 +75,7 @@ def run_redis_server() -> Iterator[RedisServer]:
     program = shutil.which("redis-server")
     if program is None:
         skip_or_fail("redis", "Redis", "there is no redis-server")
-    # A socket's path may have at most 107 bytes, which a long TMPDIR would exceed.
-    home = Path(tempfile.mkdtemp(prefix="redis-", dir="/tmp"))
+    home = short_temporary_folder("redis-")
     server = RedisServer(program, home)
     try:
         server.start()
