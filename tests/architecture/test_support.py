@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import traceback
+from pathlib import Path
 
 import pytest
 
 from tests.support import required_tools
 from tests.support.budget import budget_rows
+from tests.support.memory_files import is_suitable
 from tests.support.reserved_ports import port_number, reserve_port
 from tests.support.watchdog import with_timeout
 
 
 def test_the_table_adds_up_a_tier() -> None:
-    """The table adds up the folders of a tier, and has no row for a tier that did not run."""
-    rows = budget_rows(
-        {"tests/domain": 1.25, "tests/usecases": 2.5, "tests/e2e": 91.0, "tests/cli": 5}
-    )
+    """The table adds up the folders of a tier and those of none, and has no row for a tier that did
+    not run."""
+    tiers = {"tests/domain": 1.25, "tests/usecases": 2.5, "tests/e2e": 91.0}
+    rows = budget_rows({**tiers, "tests/cli": 5, "tests/docs": 1.5})
     assert [row.split() for row in rows] == [
         ["tests/domain", "+", "tests/usecases", "3.8", "of", "75"],
         ["tests/e2e", "+", "tests/kills", "91.0", "of", "80", "OVER"],
+        ["the", "rest", "6.5", "of", "60"],
     ]
+
+
+def test_temporary_files_are_in_memory_where_there_is_room(tmp_path: Path) -> None:
+    """A folder that is missing or too small does not take the temporary files."""
+    assert not is_suitable(tmp_path / "missing")
+    assert not is_suitable(tmp_path, least_free_bytes=shutil.disk_usage(tmp_path).total + 1)
+    assert is_suitable(tmp_path, least_free_bytes=1)
 
 
 @pytest.fixture

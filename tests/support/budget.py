@@ -22,6 +22,8 @@ TIER_BUDGETS_SECONDS: dict[tuple[str, ...], int] = {
     ("tests/clients",): 180,
     ("tests/journeys",): 540,
 }
+REST_BUDGET_SECONDS = 60
+"""For all folders that have no tier."""
 
 
 class TierBudgetPlugin:
@@ -43,11 +45,17 @@ class TierBudgetPlugin:
 
 
 def budget_rows(seconds: Mapping[str, float]) -> list[str]:
-    """One line for each tier that ran: its folders, seconds used, seconds allowed."""
+    """One line for each tier that ran: its folders, seconds used, seconds allowed; the last line is
+    of all other folders."""
+    rest = dict(seconds)
     rows = []
     for folders, allowed in TIER_BUDGETS_SECONDS.items():
-        used = sum(seconds.get(folder, 0) for folder in folders)
-        if used:
-            late = "  OVER" if used > allowed else ""
-            rows.append(f"{' + '.join(folders):32} {used:6.1f} of {allowed:3d}{late}")
-    return rows
+        used = sum(rest.pop(folder, 0) for folder in folders)
+        rows.append((" + ".join(folders), used, allowed))
+    rows.append(("the rest", sum(rest.values()), REST_BUDGET_SECONDS))
+    return [_budget_row(*row) for row in rows if row[1]]
+
+
+def _budget_row(name: str, used: float, allowed: int) -> str:
+    late = "  OVER" if used > allowed else ""
+    return f"{name:32} {used:6.1f} of {allowed:3d}{late}"

@@ -13,13 +13,13 @@ MEMORY_FOLDER = Path("/dev/shm")
 LEAST_FREE_BYTES = 4 * 1024**3
 
 
-def is_suitable(folder: Path) -> bool:
+def is_suitable(folder: Path, least_free_bytes: int = LEAST_FREE_BYTES) -> bool:
     """Whether the folder is there, is large enough, and its programs may be run, which Docker's
     own does not allow."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     found = os.statvfs(folder)
-    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= LEAST_FREE_BYTES
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= least_free_bytes
 
 
 def keep_temporary_files_in_memory() -> None:
