@@ -18,6 +18,13 @@ ROOT = Path(__file__).parents[2]
 
 FAULTS = {**ADAPTERS, **PROCESSORS}
 
+CONFTEST = """
+from staffbooking_adapters.testing import pubsub, webhook_sender
+
+pytest_plugins = ["staffbooking_adapters.testing.plugin"]
+pubsub.WAIT_TIMEOUT_SECONDS = webhook_sender._AMPLE_SECONDS = 3.0
+"""
+"""Some contracts wait all of their ample time for what a broken adapter never does."""
 
 SOUND = {
     f"Sound{number}": each
@@ -35,8 +42,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     ]
     sound = [template.format(name=name, fault="pass") for name, template in SOUND.items()]
     (folder / "test_planted.py").write_text(HEAD + "".join([*broken, *sound]))
-    conftest = 'pytest_plugins = ["staffbooking_adapters.testing.plugin"]'
-    (folder / "conftest.py").write_text(conftest)
+    (folder / "conftest.py").write_text(CONFTEST)
     ran = subprocess.run(
         [
             sys.executable,

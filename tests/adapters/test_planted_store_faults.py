@@ -24,8 +24,14 @@ from staffbooking_adapters.testing.store.shared.idempotency import IdempotencyCo
 from staffbooking_adapters.testing.store.shared.open_transactions import OpenTransactionsContract
 from staffbooking_adapters.testing.store.shared.transactions import TransactionsContract
 from staffbooking_core.errors import Conflict, ConstraintViolated
+from tests.support.virtual_loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def nothing(real):

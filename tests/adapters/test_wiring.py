@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -43,11 +44,10 @@ REDIS = {"REDIS_URL": "redis://127.0.0.1:1"}
 
 
 @pytest.fixture
-async def database_url(tmp_path: Path) -> str:
+def database_url(migrated_file: Path, tmp_path: Path) -> str:
     """The URL of a database with the schema."""
-    url = f"sqlite+aiosqlite:///{tmp_path}/test.db"
-    await wiring.upgrade_schema(settings(url))
-    return url
+    shutil.copy(migrated_file, tmp_path / "test.db")
+    return f"sqlite+aiosqlite:///{tmp_path}/test.db"
 
 
 def settings(url: str, **values: str) -> Settings:

@@ -7,17 +7,39 @@ standard library that the core may import) is read from the syntax trees here.
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [f"staffbooking_{name}" for name in ("core", "adapters", "http", "cli", "worker")]
-LINT = "import sys; from importlinter.cli import lint_imports_command as run; sys.exit(run())"
+LINT = """
+import json, sys
+from pathlib import Path
+from click.testing import CliRunner
+from importlinter.cli import lint_imports_command
+
+def lint():
+    done = CliRunner().invoke(lint_imports_command, ["--no-cache", "--no-logo"])
+    return done.exit_code, done.stdout
+
+verdicts = [lint()]
+for place, imported in json.load(sys.stdin):
+    path = Path(place)
+    text = path.read_bytes() if path.exists() else None
+    with path.open("a") as file:
+        file.write(f"\\nimport {imported}\\n")
+    verdicts.append(lint())
+    path.unlink() if text is None else path.write_bytes(text)
+print(json.dumps(verdicts))
+"""
+"""Reports on the tree, then on the tree with one more import at a time; in one process, since the linter takes longer
+to load than to run."""
 
 PLANTED = {
     "a framework in the domain": ("staffbooking_core/domain/planted.py", "sqlalchemy"),
@@ -67,46 +89,46 @@ PLANTED = {
 }
 
 
-def lint(folder: Path) -> subprocess.CompletedProcess[str]:
-    """import-linter's result for the tree in `folder`, by the contracts in it."""
-    return subprocess.run(
-        [sys.executable, "-c", LINT, "--no-cache", "--no-logo"],
-        cwd=folder,
-        env={"COLUMNS": "200", "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of the packages and their contracts, which tests can change."""
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[object, tuple[int, str]]:
+    """The linter's exit code and report by the planted import, on a copy of the packages; that of
+    None is of the tree as it is."""
+    copy = tmp_path_factory.mktemp("planted")
     for package in PACKAGES:
         shutil.copytree(
-            ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+            ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__")
         )
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    return tmp_path
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    ran = subprocess.run(
+        [sys.executable, "-c", LINT],
+        cwd=copy,
+        env={"COLUMNS": "200", "PATH": ""},
+        input=json.dumps([*PLANTED.values()]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(zip([None, *PLANTED.values()], json.loads(ran.stdout), strict=True))
 
 
-def test_the_contracts_are_kept() -> None:
+def test_the_contracts_are_kept(verdicts: Mapping[object, tuple[int, str]]) -> None:
     """The tree keeps all ten contracts."""
-    verdict = lint(ROOT)
-    assert verdict.returncode == 0, verdict.stdout
-    assert verdict.stdout.count("KEPT") == 10
+    code, report = verdicts[None]
+    assert code == 0, report
+    assert report.count("KEPT") == 10
 
 
-@pytest.mark.parametrize(("place", "imported"), PLANTED.values(), ids=PLANTED)
-def test_a_planted_import_breaks_a_contract(copy: Path, place: str, imported: str) -> None:
+@pytest.mark.parametrize("planted", PLANTED.values(), ids=PLANTED)
+def test_a_planted_import_breaks_a_contract(
+    verdicts: Mapping[object, tuple[int, str]], planted: tuple[str, str]
+) -> None:
     """A forbidden import breaks a contract and is reported with its module."""
-    with (copy / place).open("a") as file:
-        file.write(f"\nimport {imported}\n")
-    verdict = lint(copy)
-    assert verdict.returncode == 1
-    assert "BROKEN" in verdict.stdout
+    code, report = verdicts[planted]
+    place, imported = planted
+    assert code == 1
+    assert "BROKEN" in report
     importer = place.removesuffix(".py").replace("/", ".")
-    assert f"{importer} -> {imported} (l." in verdict.stdout
+    assert f"{importer} -> {imported} (l." in report
 
 
 def modules(*folders: str) -> Iterator[tuple[Path, ast.Module]]:

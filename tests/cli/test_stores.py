@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +19,8 @@ from staffbooking_core.ports import Ports
 from tests.cli import deployment as commands
 from tests.cli.import_files import MIA, person
 from tests.cli.test_reviews import reviewed
+from tests.contract.stores import RESET_SQL
+from tests.support.migrated_databases import MigratedDatabase
 
 T = TypeVar("T")
 
@@ -36,15 +39,33 @@ class OnDatabase(commands.CliDeployment):
         return anyio.run(opened)
 
 
-@pytest.fixture
-def deployment(database_url: str, monkeypatch: pytest.MonkeyPatch) -> OnDatabase:
+def deployment_on(url: str, monkeypatch: pytest.MonkeyPatch) -> OnDatabase:
     for name in [name for name in os.environ if name.startswith("STAFFBOOKING_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("STAFFBOOKING_DATABASE_URL", database_url)
-    made = OnDatabase()
+    monkeypatch.setenv("STAFFBOOKING_DATABASE_URL", url)
+    return OnDatabase()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def deployment(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OnDatabase:
+    """An empty deployment with the schema."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "store.db")
+        return deployment_on(f"sqlite+aiosqlite:///{tmp_path}/store.db", monkeypatch)
+    migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
+    migrated.execute(RESET_SQL)
+    return deployment_on(migrated.url, monkeypatch)
+
+
+def test_the_schema_is_made(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database without the schema is refused until `db upgrade` makes it; then all checks of
+    `doctor` pass."""
+    made = deployment_on(database_url, monkeypatch)
     assert "staffbooking db upgrade" in made.run_refused("db", "check")
     assert made.run_json("db", "upgrade") == {"schema": "current"}
-    return made
+    assert all(check["ok"] for check in made.run_json("doctor")["checks"])
 
 
 def test_accounts_and_keys(deployment: OnDatabase) -> None:
@@ -116,8 +137,3 @@ def test_reviews(deployment: OnDatabase) -> None:
         assert deployment.run_json("reviews", "list")["reviews"] == [shown, listed[1]]
         [companion] = deployment.run_json("companions", "list")["companions"]
         assert companion["total_reviews"] == total
-
-
-def test_a_healthy_deployment(deployment: OnDatabase) -> None:
-    """All checks of `doctor` pass."""
-    assert all(check["ok"] for check in deployment.run_json("doctor")["checks"])

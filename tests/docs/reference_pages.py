@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -93,6 +94,7 @@ def _names_of(node: ast.stmt) -> list[str]:
     return []
 
 
+@cache
 def render_pages() -> dict[str, str]:
     """The text of each page by its file name."""
     modules = list(promised_modules())
