@@ -56,8 +56,12 @@ PORT ?=
 demo: $(V)/.run
 	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo $(if $(PORT),--port $(PORT))
 
+# Each file runs in one process, so that its fixtures are made once. The files start in their order:
+# the longest are not among the last.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+
 test: $(V)/.dev
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(BY_FILE) $(TESTS)
 
 check: $(V)/.dev
 	$(BIN)/ruff format --check $(SOURCES)
@@ -151,7 +155,7 @@ BOUND_TESTS := tests/contract tests/http tests/adapters tests/mail
 on_versions = $(BIN)/uv venv -q --clear --python $(BIN)/python $(1) \
 	&& $(BIN)/uv pip sync -q --python $(1) $(2) \
 	&& $(BIN)/uv pip install -q --python $(1) --no-deps --no-build-isolation -e . \
-	&& $(1)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(or $(TESTS),$(BOUND_TESTS))
+	&& $(1)/bin/python -m pytest -q -n auto --maxprocesses 4 $(BY_FILE) $(or $(TESTS),$(BOUND_TESTS))
 
 lowest: $(V)/.dev $(BIN)/uv
 	$(call on_versions,.venv-lowest,--require-hashes requirements-lowest.lock)

@@ -109,9 +109,10 @@ def test_a_second_start_keeps_all(tried: Tried) -> None:
     assert code in run_to_end("bookings", "show", code, env=env).stdout
 
 
-def test_the_ledger_is_checked_where_the_data_is(tmp_path: Path) -> None:
+def test_the_ledger_is_checked_where_the_data_is(tried: Tried, tmp_path: Path) -> None:
     """The script has all settings of the demo, including a separate database URL, and only the
     owner can read it."""
+    shutil.copy(tried.folder / "staffbooking.db", tmp_path / "it's mine.db")
     url = f"sqlite+aiosqlite:///{tmp_path}/it's mine.db"
     env, folder = make_environment(DATABASE_URL=url, CURRENCY="JPY"), tmp_path / "demo"
     with run_in_background("demo", "--port", "0", "--dir", folder, env=env) as demo:
