@@ -11,7 +11,7 @@ import aiohttp
 from yarl import URL
 
 from staffbooking_adapters.webhook.calendar_connector import GuardedConnector
-from staffbooking_adapters.webhook.dialing import MAX_RESPONSE_BYTES, create_tls_context
+from staffbooking_adapters.webhook.dialing import MAX_RESPONSE_BYTES, default_tls_context
 from staffbooking_adapters.webhook.gate import (
     AddressGuard,
     ConnectionNotMade,
@@ -66,7 +66,7 @@ class HttpCalendarFetcher:
         self._insecure = insecure
         self._resolver = resolver or SystemNameResolver()
         self._guard = AddressGuard(self._resolver, insecure)
-        self._tls = tls or create_tls_context()
+        self._tls = tls or default_tls_context()
 
     async def fetch(
         self, url: str, known: CalendarVersion, max_bytes: int, timeout_seconds: float

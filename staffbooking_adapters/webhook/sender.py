@@ -16,7 +16,7 @@ from staffbooking_adapters.webhook.connections import (
     HttpConnection,
     StaleConnection,
 )
-from staffbooking_adapters.webhook.dialing import create_tls_context, open_connection
+from staffbooking_adapters.webhook.dialing import default_tls_context, open_connection
 from staffbooking_adapters.webhook.gate import (
     AddressGuard,
     ConnectionNotMade,
@@ -51,7 +51,7 @@ class HttpSender:
         self._insecure = insecure
         self._resolver = resolver or SystemNameResolver()
         self._guard = AddressGuard(self._resolver, insecure)
-        self._tls = tls or create_tls_context()
+        self._tls = tls or default_tls_context()
         self._pool = ConnectionPool()
 
     async def send(

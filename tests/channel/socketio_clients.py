@@ -20,7 +20,11 @@ from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import Conversation
 from tests.http.deployment import BASE_URL
-from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS, ChannelServer
+from tests.support.channel_deployment import (
+    RECEIVE_TIMEOUT_SECONDS,
+    ChannelServer,
+    plain_http_client,
+)
 
 POLLING_ONLY, WEBSOCKET_ONLY, POLLING_THEN_WEBSOCKET = (
     ["polling"],
@@ -211,7 +215,7 @@ async def connect_polling_client(
     if user is not None:
         headers["cookie"] = f"connect.sid={await site.sign_in(user)}"
     url = f"http://127.0.0.1:{site.port}"
-    async with httpx.AsyncClient(base_url=url, headers=headers) as http:
+    async with plain_http_client(base_url=url, headers=headers) as http:
         yield PollingClient(http)
 
 

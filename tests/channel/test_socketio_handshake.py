@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-import httpx
 import pytest
 import socketio
 from attrs import evolve
@@ -23,6 +22,7 @@ from tests.http.deployment import BASE_URL, HttpDeployment, error_body
 from tests.support.channel_deployment import (
     RECEIVE_TIMEOUT_SECONDS,
     ChannelServer,
+    plain_http_client,
     serve_channel,
 )
 
@@ -142,7 +142,7 @@ async def test_allowed_pages_may_read_answers(world: HttpDeployment, site: Chann
 async def test_preflight_requests(site: ChannelServer) -> None:
     """A preflight request of an allowed origin succeeds, and one of a foreign origin gets no CORS
     headers."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as http:
+    async with plain_http_client(base_url=f"http://127.0.0.1:{site.port}") as http:
         asked = {"access-control-request-method": "POST"}
         answer = await http.options(SOCKETIO_PATH, headers={"origin": ALLOWED_ORIGIN, **asked})
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 
 import anyio
-import httpx
 import pytest
 from attrs import evolve
 from websockets.exceptions import InvalidStatus
@@ -22,6 +21,7 @@ from tests.support.channel_deployment import (
     RECEIVE_TIMEOUT_SECONDS,
     ChannelServer,
     add_shared_conversation,
+    plain_http_client,
     serve_channel,
 )
 
@@ -83,7 +83,7 @@ async def test_refused_handshakes_are_not_rate_limited(world: HttpDeployment) ->
     """Refused handshakes are 401 beyond the general limit and leave it unused for other
     requests."""
     world.raise_limits(general=evolve(POLICY.limits.general, limit=3))
-    async with serve_channel(world.ports) as site, httpx.AsyncClient() as client:
+    async with serve_channel(world.ports) as site, plain_http_client() as client:
         for _ in range(5):
             assert (await site.rejected_handshake("connect.sid=guess"))[0].status_code == 401
         answer = await client.get(f"http://127.0.0.1:{site.port}/nope")
@@ -244,7 +244,7 @@ async def test_another_path_is_404(world: HttpDeployment, site: ChannelServer) -
 
 async def test_a_plain_request_is_426(world: HttpDeployment, site: ChannelServer) -> None:
     """A GET without upgrade is 426 with the required headers and without rate limit headers."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as client:
+    async with plain_http_client(base_url=f"http://127.0.0.1:{site.port}") as client:
         for headers in ({}, {"cookie": f"connect.sid={await site.sign_in(world.customer)}"}):
             answer = await client.get("/ws", headers=headers)
             error_body(answer, 426, "upgrade_required")
@@ -267,7 +267,7 @@ MALFORMED_HEADERS: tuple[dict[str, str], ...] = (
 
 async def test_a_malformed_handshake_is_426(site: ChannelServer) -> None:
     """A handshake with an invalid or overlong header is 426."""
-    async with httpx.AsyncClient() as client:
+    async with plain_http_client() as client:
         for changes in MALFORMED_HEADERS:
             headers = {**HANDSHAKE, **changes}
             answer = await client.get(f"http://127.0.0.1:{site.port}/ws", headers=headers)
@@ -276,7 +276,7 @@ async def test_a_malformed_handshake_is_426(site: ChannelServer) -> None:
 
 async def test_a_repeated_header_is_426(site: ChannelServer) -> None:
     """A handshake with a repeated key, version, upgrade or another origin is 426."""
-    async with httpx.AsyncClient() as client:
+    async with plain_http_client() as client:
         for name in ("sec-websocket-key", "sec-websocket-version", "upgrade", "origin"):
             twice = [
                 *HANDSHAKE.items(),
@@ -289,7 +289,7 @@ async def test_a_repeated_header_is_426(site: ChannelServer) -> None:
 
 async def test_another_method_is_405(site: ChannelServer) -> None:
     """Other methods are 405, with and without handshake headers."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as client:
+    async with plain_http_client(base_url=f"http://127.0.0.1:{site.port}") as client:
         for method in ("POST", "PUT", "DELETE"):
             for headers in ({}, HANDSHAKE):
                 answer = await client.request(method, "/ws", headers=headers)
@@ -301,7 +301,7 @@ async def test_a_head_that_is_too_long_is_426(site: ChannelServer) -> None:
     """A handshake is 426 with a head longer than the WebSocket parser accepts."""
     long = "?" + "x" * 9000
     many = {f"x-{number}": "x" for number in range(130)}
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}") as client:
+    async with plain_http_client(base_url=f"http://127.0.0.1:{site.port}") as client:
         for query, more in ((long, {}), ("", many)):
             answer = await client.get(f"/ws{query}", headers={**HANDSHAKE, **more})
             error_body(answer, 426, "upgrade_required")
@@ -361,7 +361,7 @@ async def test_nothing_of_it_is_logged(
         await ada.next_data("error")
     await site.rejected_handshake("connect.sid=guess")
     await site.rejected_handshake(None, path="/nope")
-    async with httpx.AsyncClient() as client:
+    async with plain_http_client() as client:
         await client.get(
             f"http://127.0.0.1:{site.port}/ws", headers={**HANDSHAKE, **MALFORMED_HEADERS[0]}
         )

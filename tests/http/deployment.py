@@ -12,6 +12,7 @@ from unittest import mock
 import httpx
 from attrs import evolve
 from litestar import Litestar, Router
+from litestar.events import SimpleEventEmitter
 
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
@@ -78,6 +79,7 @@ def shared_routes() -> Iterator[None]:
         self.asgi_router = copy(self.asgi_router)
         self.asgi_router.app = self
         self._lifespan_managers = options["lifespan"]
+        self.event_emitter = SimpleEventEmitter([])  # Its task is of one lifespan.
 
     def build_document(families: Any, policy: Policy) -> Any:
         key = (*families, repr(policy))

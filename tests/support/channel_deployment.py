@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +36,7 @@ from staffbooking_core.domain.messaging.conversations import Conversation
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
 from staffbooking_http.server.server import open_listening_socket, serve
-from tests.http.deployment import BASE_URL, HttpDeployment
+from tests.http.deployment import BASE_URL, HttpDeployment, shared_routes
 
 RECEIVE_TIMEOUT_SECONDS = 20.0
 """Seconds after which a test stops waiting for a frame."""
@@ -73,6 +74,11 @@ class _FastSleepAsyncio:
         await asyncio.sleep(seconds / 20)
 
 
+def plain_http_client(**options: Any) -> httpx.AsyncClient:
+    """A client without TLS, whose certificates take 27 ms to load."""
+    return httpx.AsyncClient(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), **options)
+
+
 @asynccontextmanager
 async def serve_channel(ports: Ports, **settings: Any) -> AsyncIterator[ChannelServer]:
     """Serve on these ports with separate settings; several servers act as processes of one
@@ -84,7 +90,8 @@ async def serve_channel(ports: Ports, **settings: Any) -> AsyncIterator[ChannelS
         async with anyio.create_task_group() as tasks:
             with open_listening_socket("127.0.0.1", 0) as listening:
                 job = partial(serve, given, listening_socket=listening, stop=stop, ports=ports)
-                port: int = await tasks.start(job)
+                with shared_routes():
+                    port: int = await tasks.start(job)
             yield ChannelServer(ports, port, stop)
             stop.set()
 
@@ -145,7 +152,7 @@ class ChannelServer:
 
     async def metric(self, name: str) -> float:
         """One of the channel's Prometheus metrics."""
-        async with httpx.AsyncClient() as client:
+        async with plain_http_client() as client:
             told = (await client.get(f"http://127.0.0.1:{self.port}/metrics")).text
         [value] = re.findall(rf"^staffbooking_channel_{name} (.*)$", told, re.MULTILINE)
         return float(value)
