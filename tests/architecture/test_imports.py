@@ -38,8 +38,8 @@ for place, imported in json.load(sys.stdin):
     path.unlink() if text is None else path.write_bytes(text)
 print(json.dumps(verdicts))
 """
-"""Reports on the tree, then on the tree with one more import at a time; in one process, since the linter takes longer
-to load than to run."""
+"""Reports on the tree, then on the tree with one more import at a time; in one process, since the
+linter takes longer to load than to run."""
 
 PLANTED = {
     "a framework in the domain": ("staffbooking_core/domain/planted.py", "sqlalchemy"),
