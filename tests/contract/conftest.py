@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from staffbooking_adapters.testing.store import OpenStore, StoreOpener
 from tests.contract.stores import STORES, PostgresConnections
+from tests.support.migrated_databases import MigratedDatabase
 from tests.support.postgres import PostgresServer, database_name
 
 
@@ -34,6 +36,20 @@ async def store(
 ) -> AsyncIterator[OpenStore]:
     async with open_store(request) as opened:
         yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The address of a separate database with the schema."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "migrated.db")
+        yield f"sqlite+aiosqlite:///{tmp_path / 'migrated.db'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
+    url = await server.create_database(template=migrated.template)
+    yield url
+    await server.drop_database(database_name(url))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -166,11 +167,10 @@ async def test_a_notification_of_another_version_does_not_block_others(each_stor
         assert await notifications.send_notifications(ports) == 1
 
 
-async def test_ports_from_settings_send_mail(tmp_path: Path) -> None:
+async def test_ports_from_settings_send_mail(migrated_file: Path, tmp_path: Path) -> None:
     """Ports from settings send the outbox through the configured server, with links to the base
     URL."""
-    url = f"sqlite+aiosqlite:///{tmp_path}/mail.db"
-    await wiring.upgrade_schema(settings(url))
+    url = f"sqlite+aiosqlite:///{shutil.copy(migrated_file, tmp_path)}"
     async with run_smtp_server() as server, wiring.open_ports(settings(url, server)) as ports:
         user = await add_user(ports.store, email="ada@example.com")
         notification = make_notification(user.id, kind=NotificationKind.PAYOUT)

@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from attrs import frozen
 
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
-from tests.support.postgres import PostgresServer, driver_url
+from tests.support.postgres import PostgresServer, database_name, driver_url
 
 
 @frozen
@@ -25,6 +25,9 @@ class MigratedDatabase:
 
     url: str
     execute: Callable[[str], object]
+    template: str
+    """The name of a database with the schema that nothing connects to, to be copied: the copy
+    takes a tenth of the migrations' time."""
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +50,10 @@ def migrated_database(
     other_loop: BlockingPortal, postgres_server: PostgresServer
 ) -> Iterator[MigratedDatabase]:
     """One database for all tests; each test empties it."""
-    url = other_loop.call(postgres_server.create_database)
-    other_loop.call(run_migrations, url)
+    source = other_loop.call(postgres_server.create_database)
+    other_loop.call(run_migrations, source)
+    template = database_name(source)
+    url = other_loop.call(postgres_server.create_database, None, template)
     connection = other_loop.call(asyncpg.connect, driver_url(url))
-    yield MigratedDatabase(url, partial(other_loop.call, connection.execute))
+    yield MigratedDatabase(url, partial(other_loop.call, connection.execute), template)
     other_loop.call(connection.close)

@@ -3,6 +3,7 @@ the service's tables, empty, for tests of plans."""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +15,8 @@ from sqlalchemy import create_mock_engine, text
 
 from staffbooking_adapters.sql.engine.open import Database, Statement, open_database
 from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
-from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from tests.contract.engine.sample_schema import METADATA
+from tests.support.migrated_databases import MigratedDatabase
 from tests.support.postgres import PostgresServer, database_name, driver_url
 
 
@@ -64,10 +65,11 @@ WITHOUT_SCANS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_so
 
 
 @pytest.fixture(scope="module")
-async def empty_postgres(postgres_server: PostgresServer) -> AsyncIterator[asyncpg.Connection]:
+async def empty_postgres(
+    postgres_server: PostgresServer, migrated_database: MigratedDatabase
+) -> AsyncIterator[asyncpg.Connection]:
     """A connection to an empty database."""
-    url = await postgres_server.create_database()
-    await run_migrations(url)
+    url = await postgres_server.create_database(template=migrated_database.template)
     settings = {**SERVER_SETTINGS, **WITHOUT_SCANS}
     connection = await asyncpg.connect(driver_url(url), server_settings=settings)
     yield connection
@@ -77,11 +79,10 @@ async def empty_postgres(postgres_server: PostgresServer) -> AsyncIterator[async
 
 @pytest.fixture(scope="module")
 async def empty_sqlite(
-    tmp_path_factory: pytest.TempPathFactory,
+    migrated_file: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[sqlite3.Connection]:
     """An empty file."""
-    path = tmp_path_factory.mktemp("empty") / "store.db"
-    await run_migrations(f"sqlite+aiosqlite:///{path}")
+    path = shutil.copy(migrated_file, tmp_path_factory.mktemp("empty"))
     connection = sqlite3.connect(path)
     yield connection
     connection.close()

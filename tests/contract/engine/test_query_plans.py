@@ -6,6 +6,7 @@ PostgreSQL makes generic plans, as in production: without the values of the para
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
 from itertools import compress, product
 
@@ -43,7 +44,6 @@ from staffbooking_adapters.sql.messaging import (
 )
 from staffbooking_adapters.sql.notifications import store as notifications_store
 from staffbooking_adapters.sql.payments import cash_books, inbox, operations, payees
-from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.webhooks import (
     endpoint_claims,
     feed,
@@ -300,10 +300,9 @@ IN_ORDER = (
 
 
 @pytest.fixture(scope="module")
-async def postgres(postgres_server):
+async def postgres(postgres_server, migrated_database):
     """A connection to a filled database, with the server settings of the store."""
-    url = await postgres_server.create_database()
-    await run_migrations(url)
+    url = await postgres_server.create_database(template=migrated_database.template)
     connection = await asyncpg.connect(driver_url(url), server_settings=SERVER_SETTINGS)
     await connection.execute("SET session_replication_role = replica")  # skips foreign-key checks
     for statement in large_dataset.insert_statements("postgresql"):
@@ -315,10 +314,9 @@ async def postgres(postgres_server):
 
 
 @pytest.fixture(scope="module")
-async def sqlite(tmp_path_factory):
+async def sqlite(migrated_file, tmp_path_factory):
     """A filled file without ANALYZE, as most files in production."""
-    path = tmp_path_factory.mktemp("crowd") / "store.db"
-    await run_migrations(f"sqlite+aiosqlite:///{path}")
+    path = shutil.copy(migrated_file, tmp_path_factory.mktemp("crowd"))
     connection = sqlite3.connect(path)
     with connection:
         for statement in large_dataset.insert_statements("sqlite"):

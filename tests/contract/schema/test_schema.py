@@ -61,9 +61,8 @@ def is_described(item, name, kind, is_reflected, _):
     return name not in BY_MIGRATIONS_ALONE
 
 
-async def test_migrations_create_the_described_tables(empty_url):
+async def test_migrations_create_the_described_tables(migrated_url):
     """The migrated schema has no differences from `metadata`."""
-    await run_migrations(empty_url)
 
     def differences(connection: Connection):
         options = {"include_object": is_described, "compare_server_default": True}
@@ -71,7 +70,7 @@ async def test_migrations_create_the_described_tables(empty_url):
 
     found = []
     await run_on_sqlalchemy_connection(
-        empty_url, lambda connection: found.extend(differences(connection))
+        migrated_url, lambda connection: found.extend(differences(connection))
     )
     assert found == []
 
@@ -82,7 +81,7 @@ INDEXES = {
 }
 
 
-async def test_migrations_create_the_described_indexes(empty_url):
+async def test_migrations_create_the_described_indexes(migrated_url):
     """The SQL of all indexes is the same when created by migrations and from `metadata`."""
     made: list[set[str]] = []
 
@@ -96,9 +95,8 @@ async def test_migrations_create_the_described_indexes(empty_url):
         metadata.create_all(connection)
         indexes(connection)
 
-    await run_migrations(empty_url)
-    await run_on_sqlalchemy_connection(empty_url, indexes)
-    await run_on_sqlalchemy_connection(empty_url, create_from_metadata)
+    await run_on_sqlalchemy_connection(migrated_url, indexes)
+    await run_on_sqlalchemy_connection(migrated_url, create_from_metadata)
     assert made[0] == made[1]
     assert len(made[0]) > 15
 
@@ -120,30 +118,28 @@ async def test_a_store_without_a_schema_is_unavailable(empty_url):
         await store.check_writable(NOW)
 
 
-async def test_an_older_schema_is_reported(empty_url):
+async def test_an_older_schema_is_reported(migrated_url):
     """`find_schema_mismatch` names the version of an older schema and the one required."""
-    await run_migrations(empty_url)
-    database = await open_database(empty_url, metadata)
+    database = await open_database(migrated_url, metadata)
     await database.execute(Statement(text("UPDATE alembic_version SET version_num = '0001'")))
     await database.close()
-    found = await find_schema_mismatch(empty_url)
+    found = await find_schema_mismatch(migrated_url)
     assert (
         found
         == f"the schema is of version 0001, not {HEAD_REVISION}: run `staffbooking db upgrade`"
     )
 
 
-async def test_a_newer_schema_is_not_changed(empty_url):
+async def test_a_newer_schema_is_not_changed(migrated_url):
     """`run_migrations` raises SchemaUpgradeError for a newer schema and leaves it unchanged."""
-    await run_migrations(empty_url)
-    database = await open_database(empty_url, metadata)
+    database = await open_database(migrated_url, metadata)
     await database.execute(Statement(text("UPDATE alembic_version SET version_num = '9999'")))
     await database.close()
     expected = f"the schema is of version 9999, newer than this program's {HEAD_REVISION}"
-    assert await find_schema_mismatch(empty_url) == expected
+    assert await find_schema_mismatch(migrated_url) == expected
     with pytest.raises(SchemaUpgradeError, match="9999"):
-        await run_migrations(empty_url)
-    assert await find_schema_mismatch(empty_url) == expected
+        await run_migrations(migrated_url)
+    assert await find_schema_mismatch(migrated_url) == expected
 
 
 async def test_a_conflicting_table_is_reported(empty_url):
@@ -177,10 +173,8 @@ async def test_head_revision_is_the_newest_migration(tmp_path):
     assert heads == [HEAD_REVISION]
 
 
-async def test_postgresql_has_the_rate_windows(postgres_server):
+async def test_postgresql_has_the_rate_windows(migrated_database):
     """On PostgreSQL the migrations create `rate_windows` as in `rate_windows_metadata`."""
-    url = await postgres_server.create_database()
-    await run_migrations(url)
     found = []
 
     def differences(connection: Connection) -> None:
@@ -188,7 +182,7 @@ async def test_postgresql_has_the_rate_windows(postgres_server):
         context = MigrationContext.configure(connection, opts=names)
         found.extend(compare_metadata(context, rate_windows_metadata))
 
-    await run_on_sqlalchemy_connection(url, differences)
+    await run_on_sqlalchemy_connection(migrated_database.url, differences)
     assert found == []
 
 
