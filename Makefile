@@ -56,8 +56,8 @@ PORT ?=
 demo: $(V)/.run
 	PYTHONPATH=. $(BIN)/python -m staffbooking_cli.main demo $(if $(PORT),--port $(PORT))
 
-# Each file runs in one process, so that its fixtures are made once. The files start in their order:
-# the longest are not among the last.
+# Each file runs in one process, so that its fixtures are made once. The files start in the order of
+# `tests/conftest.py`, not in that of their numbers of tests.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
 test: $(V)/.dev

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 
+LONGEST_FILES = ("tests/simulation/", "tests/webhooks/test_soak.py", "tests/channel/test_soak.py")
+
 _TIMELESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", _TIMELESS, derandomize=True, database=None)
 settings.register_profile("searching", _TIMELESS, max_examples=1_000)
@@ -57,6 +59,11 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files start first, so that no process works on one when the others are done."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST_FILES))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
