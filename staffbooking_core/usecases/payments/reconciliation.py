@@ -22,9 +22,10 @@ from staffbooking_core.domain.payments.processor import (
     Snapshot,
 )
 from staffbooking_core.domain.reconciliation.snapshots import find_intent_refs, reconcile
+from staffbooking_core.domain.reconciliation.state import record_fact
 from staffbooking_core.errors import Conflict, ConstraintViolated, RuleBroken
 from staffbooking_core.ports import Lease, Ports, Transaction
-from staffbooking_core.usecases.booking_writes import save_transition
+from staffbooking_core.usecases.booking_writes import save_transition, to_booking_write
 from staffbooking_core.usecases.payments import inbox, payees
 from staffbooking_core.validation import validated
 
@@ -94,9 +95,10 @@ async def apply_snapshot(
     snapshot, if any.
 
     `before` is the booking as it was before the snapshot was taken. Where it has changed since, a
-    newer snapshot may have been applied meanwhile. A verdict of this one may be stale then, even if
-    it is the one that is known (verdicts change, and change back): it is left out, and an event in
-    the inbox orders a new snapshot.
+    newer snapshot may have been applied meanwhile. A verdict of this one may be stale then, since
+    verdicts change, and change back: it is left out, and an event in the inbox orders a new
+    snapshot. Therefore a snapshot with a chargeback makes a new revision of the booking, also if it
+    tells nothing new.
 
     Raises Conflict where the operation's lease was lost.
     """
@@ -111,10 +113,14 @@ async def apply_snapshot(
         await tx.inbox.add_event(ports.payments.name, again, ports.clock.wall())
     operations = await tx.operations.operations_of(booking.id)
     postings = await tx.ledger.postings_of(booking.id)
+    known_revision = booking.revision
     for found in reconcile(booking, operations, postings, snapshot, now, ports.policy):
         booking = await save_transition(tx, ports, booking, found.result, now)
         if found.operation is not None:
             await tx.operations.save_operation(found.operation)
+    if snapshot.chargebacks and booking.revision == known_revision:
+        write = to_booking_write(ports, booking, record_fact(booking), now)
+        await tx.bookings.save_booking(write)
 
 
 @validated

@@ -238,6 +238,18 @@ async def test_a_stale_snapshot_does_not_undo_a_verdict_that_changed_twice(scene
     assert changed_verdicts(scene) == 2
 
 
+async def test_a_stale_snapshot_does_not_undo_a_verdict_that_was_confirmed(scene, monkeypatch):
+    """A snapshot that was taken while a verdict was lost, and is applied after a newer one that
+    found it won, as was known, changes nothing."""
+    booking = await scene.paid()
+    await scene.charge_back(booking, "won")
+    await scene.drain()
+    await apply_late(scene, monkeypatch, booking, LOST, WON)
+    assert (await scene.booking(booking)).chargeback_status is WON
+    await scene.drain()
+    assert changed_verdicts(scene) == 0
+
+
 async def test_a_stale_snapshot_does_not_undo_a_verdict_on_a_late_payment(scene, monkeypatch):
     """A stale verdict on the chargeback of a late payment changes nothing either."""
     booking = await scene.accepted()
