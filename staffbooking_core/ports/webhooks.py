@@ -284,6 +284,14 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         for."""
         ...
 
+    async def next_deliveries(
+        self, batches: Sequence[tuple[WebhookEndpoint, Delivery]], now: datetime, limit: int
+    ) -> Mapping[int, Sequence[DueDelivery]]:
+        """What comes next to each of these endpoints, which the caller has claimed and locked, by
+        its id: up to `limit` deliveries as `claim_batches` finds them, of first attempts only those
+        after the given one."""
+        ...
+
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
         """Prolong the claims with these tokens that are still held."""
         ...
@@ -307,6 +315,12 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         """Update the progress of deliveries. For a pending one of an endpoint that is not claimed,
         the caller also calls `schedule_endpoint`."""
+        ...
+
+    async def advance_deliveries(self, deliveries: Sequence[Delivery]) -> Collection[int]:
+        """Update the progress of pending deliveries by one attempt; the ids of those that were
+        updated. Others are no longer pending, or have had that attempt. The caller has claimed and
+        locked their endpoints."""
         ...
 
     async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:

@@ -260,6 +260,7 @@ async def test_a_pause_ends_the_batch(post: WebhookScenario, sender: GatedReceiv
     async with running_dispatcher(post.ports):
         await wait_until(lambda: len(sender.sent) == 4)
         await post.pause_endpoint(endpoint)
+        await anyio.sleep(1)
         sender.gate.set()
         await anyio.sleep(1)
     assert len(sender.sent) == 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -10,8 +10,9 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_endpoint
+from staffbooking_core.domain.webhooks.deliveries import Delivery
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_core.ports import EndpointBatch, Ports
+from staffbooking_core.ports import EndpointBatch, EndpointClaim, Ports
 from staffbooking_core.usecases.webhooks import deliveries
 from staffbooking_worker import webhook_dispatcher
 from tests.support.webhook_deployment import WebhookScenario
@@ -105,12 +106,14 @@ async def test_results_that_cannot_be_settled_do_not_affect_others(
     )
 
     async def faulty(
-        ports: Ports, sent: Iterable[deliveries.DeliveryResult], over: Iterable[EndpointBatch] = ()
+        ports: Ports,
+        sent: Sequence[deliveries.DeliveryResult],
+        over: Sequence[EndpointBatch],
+        last: Mapping[EndpointClaim, Delivery],
     ) -> Any:
-        sent, over = list(sent), list(over)
         if any(batch.endpoint.id == failing.id for batch in (*over, *(s.batch for s in sent))):
             raise RuntimeError("a bug")
-        return await real(ports, sent, over)
+        return await real(ports, sent, over, last)
 
     monkeypatch.setattr(deliveries, "settle_results", faulty)
     async with running_dispatcher(post.ports):

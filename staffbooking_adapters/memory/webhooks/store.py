@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from attrs import asdict, evolve, frozen
 
@@ -16,7 +15,7 @@ from staffbooking_adapters.memory.state import (
     MemoryTransaction,
     is_lease_active,
 )
-from staffbooking_adapters.memory.webhooks import feed, log
+from staffbooking_adapters.memory.webhooks import feed, log, queue
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import (
@@ -144,7 +143,9 @@ class WebhooksReader:
         self, after_id: int, limit: int
     ) -> Sequence[EndpointSubscription]:
         state = self._tx.state
-        holding = {row.delivery.endpoint_id for row in _held_deliveries(state.deliveries.values())}
+        holding = {
+            row.delivery.endpoint_id for row in queue.held_deliveries(state.deliveries.values())
+        }
         rows = [
             row
             for row in _undeleted_endpoints(state)
@@ -160,12 +161,12 @@ class WebhooksReader:
     async def stats(self, now: datetime) -> WebhookStats:
         state = self._tx.state
         endpoints = [row.endpoint for row in state.endpoints.values()]
-        due = [at for at, _ in _pending_deliveries(state.deliveries.values())]
+        due = [at for at, _ in queue.pending_deliveries(state.deliveries.values())]
         return WebhookStats(
             succeeded=sum(endpoint.succeeded for endpoint in endpoints),
             failed=sum(endpoint.failed for endpoint in endpoints),
-            pending=len(due) + len(_waiting_deliveries(state.deliveries.values())),
-            held=len(_held_deliveries(state.deliveries.values())),
+            pending=len(due) + len(queue.waiting_deliveries(state.deliveries.values())),
+            held=len(queue.held_deliveries(state.deliveries.values())),
             unplaced=sum(1 for _ in feed.events_without_position(state)),
             lag=(now - min(now, *due)).total_seconds() if due else 0.0,
         )
@@ -233,11 +234,17 @@ class WebhooksWriter(WebhooksReader):
                 break
             row = state.endpoints[number] = evolve(state.endpoints[number], lease=lease)
             owner = state.users[row.endpoint.owner_id]
-            parcels = _due_deliveries(state, number, now)[:batch_size]
-            if row.endpoint.ordered:
-                parcels = _leave_out_waiting(state, parcels)
-            turns.append(EndpointBatch(row.endpoint, owner, lease, tuple(parcels)))
+            due = queue.next_deliveries(state, row.endpoint, now, batch_size)
+            turns.append(EndpointBatch(row.endpoint, owner, lease, tuple(due)))
         return turns
+
+    async def next_deliveries(
+        self, batches: Sequence[tuple[WebhookEndpoint, Delivery]], now: datetime, limit: int
+    ) -> Mapping[int, Sequence[DueDelivery]]:
+        return {
+            endpoint.id: queue.next_deliveries(self._tx.state, endpoint, now, limit, last)
+            for endpoint, last in batches
+        }
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
         rows = self._tx.state.endpoints
@@ -271,13 +278,25 @@ class WebhooksWriter(WebhooksReader):
             due_at = delivery.next_at or rows[delivery.id].due_at
             rows[delivery.id] = evolve(rows[delivery.id], delivery=delivery, due_at=due_at)
 
+    async def advance_deliveries(self, deliveries: Sequence[Delivery]) -> Collection[int]:
+        rows = self._tx.state.deliveries
+        advanced = [
+            each
+            for each in deliveries
+            if (row := rows.get(each.id)) is not None
+            and row.delivery.status is DeliveryStatus.PENDING
+            and row.delivery.attempts == each.attempts - 1
+        ]
+        await self.save_deliveries(advanced)
+        return [each.id for each in advanced]
+
     async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
         state = self._tx.state
         for number in finished_ids:
             for row in log.deliveries_of_booking(state, state.deliveries[number]):
                 is_waiting = row.delivery.status is DeliveryStatus.WAITING
-                if is_waiting and not _has_earlier_unfinished(state, row):
-                    _update_delivery(state, row, status=DeliveryStatus.PENDING)
+                if is_waiting and not queue.has_earlier_unfinished(state, row):
+                    queue.update_delivery(state, row, status=DeliveryStatus.PENDING)
 
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
         rows = self._tx.state.deliveries
@@ -297,27 +316,30 @@ class WebhooksWriter(WebhooksReader):
     async def hold_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
         rows = log.deliveries_of(state, endpoint_id)
-        pending = [*(row for _, row in _pending_deliveries(rows)), *_waiting_deliveries(rows)]
+        pending = [
+            *(row for _, row in queue.pending_deliveries(rows)),
+            *queue.waiting_deliveries(rows),
+        ]
         for row in pending:
-            _update_delivery(state, row, status=DeliveryStatus.HELD, held_at=now)
+            queue.update_delivery(state, row, status=DeliveryStatus.HELD, held_at=now)
         self._schedule_next_batch(endpoint_id, now)
         return len(pending)
 
     async def resume_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
         rows = log.deliveries_of(state, endpoint_id)
-        held = [*_held_deliveries(rows), *_waiting_deliveries(rows)]
+        held = [*queue.held_deliveries(rows), *queue.waiting_deliveries(rows)]
         for row in held:
-            _update_delivery(state, row, status=DeliveryStatus.PENDING, held_at=None)
+            queue.update_delivery(state, row, status=DeliveryStatus.PENDING, held_at=None)
         self._schedule_next_batch(endpoint_id, now)
         return len(held)
 
     async def cancel_deliveries(self, endpoint_id: int, now: datetime) -> int:
         state = self._tx.state
         rows = log.deliveries_of(state, endpoint_id)
-        pending = [row for _, row in _pending_deliveries(rows)]
-        unfinished = [*pending, *_waiting_deliveries(rows), *_held_deliveries(rows)]
-        _cancel_deliveries(state, unfinished)
+        pending = [row for _, row in queue.pending_deliveries(rows)]
+        unfinished = [*pending, *queue.waiting_deliveries(rows), *queue.held_deliveries(rows)]
+        queue.cancel_deliveries(state, unfinished)
         self._schedule_next_batch(endpoint_id, now)
         return len(unfinished)
 
@@ -325,18 +347,18 @@ class WebhooksWriter(WebhooksReader):
         state = self._tx.state
         held = [
             (row.delivery.held_at, row.delivery.id)
-            for row in _held_deliveries(state.deliveries.values())
+            for row in queue.held_deliveries(state.deliveries.values())
             if row.delivery.held_at is not None and row.delivery.held_at <= held_before
         ]
         late = [state.deliveries[number] for _, number in sorted(held)[:limit]]
-        _cancel_deliveries(state, late)
+        queue.cancel_deliveries(state, late)
         return len(late)
 
     def _schedule_next_batch(self, endpoint_id: int, now: datetime) -> None:
         """Schedule an endpoint's next batch at its first pending delivery, but not before `now`,
         so that endpoints already due go first."""
         state = self._tx.state
-        pending = _pending_deliveries(log.deliveries_of(state, endpoint_id))
+        pending = queue.pending_deliveries(log.deliveries_of(state, endpoint_id))
         due_at = max(now, min(at for at, _ in pending)) if pending else None
         state.endpoints[endpoint_id] = evolve(state.endpoints[endpoint_id], due_at=due_at)
         if due_at == now:
@@ -393,58 +415,3 @@ def _add_delivery(
     state.deliveries_of[new.endpoint_id] = (*others, number)
     state.delivery_by_event[new.endpoint_id, new.event_id] = number
     return row
-
-
-def _pending_deliveries(rows: Iterable[DeliveryRow]) -> list[tuple[datetime, DeliveryRow]]:
-    """The pending deliveries with their due times."""
-    return [
-        (row.delivery.next_at, row)
-        for row in rows
-        if row.delivery.status is DeliveryStatus.PENDING and row.delivery.next_at is not None
-    ]
-
-
-def _held_deliveries(rows: Iterable[DeliveryRow]) -> list[DeliveryRow]:
-    return [row for row in rows if row.delivery.status is DeliveryStatus.HELD]
-
-
-def _waiting_deliveries(rows: Iterable[DeliveryRow]) -> list[DeliveryRow]:
-    return [row for row in rows if row.delivery.status is DeliveryStatus.WAITING]
-
-
-def _has_earlier_unfinished(state: MemoryState, row: DeliveryRow) -> bool:
-    """Whether the delivery comes after an unfinished one of its booking; redeliveries are outside
-    the order."""
-    in_order = log.deliveries_of_booking(state, row)
-    place = next((n for n, each in enumerate(in_order) if each.delivery.id == row.delivery.id), 0)
-    return any(each.delivery.counts and not each.delivery.is_finished for each in in_order[:place])
-
-
-def _leave_out_waiting(state: MemoryState, due: Sequence[DueDelivery]) -> list[DueDelivery]:
-    """Make deliveries of an ordered endpoint wait for earlier ones of their bookings; returns the
-    others."""
-    kept = []
-    for each in due:
-        row = state.deliveries[each.delivery.id]
-        if row.delivery.counts and _has_earlier_unfinished(state, row):
-            _update_delivery(state, row, status=DeliveryStatus.WAITING)
-        else:
-            kept.append(each)
-    return kept
-
-
-def _due_deliveries(state: MemoryState, endpoint_id: int, now: datetime) -> list[DueDelivery]:
-    """The due deliveries of an endpoint: retries first, then first attempts, each by due time."""
-    pending = _pending_deliveries(log.deliveries_of(state, endpoint_id))
-    due = [(row.delivery.tries == 0, at, row.delivery.id) for at, row in pending if at <= now]
-    return [log.due_delivery(state, state.deliveries[number]) for _, _, number in sorted(due)]
-
-
-def _update_delivery(state: MemoryState, row: DeliveryRow, **progress: Any) -> None:
-    moved = evolve(row.delivery, **progress)
-    state.deliveries[moved.id] = evolve(row, delivery=moved)
-
-
-def _cancel_deliveries(state: MemoryState, rows: Iterable[DeliveryRow]) -> None:
-    for row in rows:
-        _update_delivery(state, row, status=DeliveryStatus.CANCELLED, next_at=None, held_at=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from sqlalchemy import (
     literal_column,
     select,
     true,
+    tuple_,
     union_all,
     update,
 )
@@ -49,7 +50,11 @@ from staffbooking_adapters.sql.webhooks.reader import (
     to_endpoint,
     to_subscriber,
 )
-from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription, WebhookEndpoint
+from staffbooking_core.domain.webhooks.deliveries import (
+    Delivery,
+    EndpointSubscription,
+    WebhookEndpoint,
+)
 from staffbooking_core.ports import DueDelivery, EndpointBatch, EndpointClaim, Lease
 
 
@@ -69,7 +74,16 @@ def claim_batches_statement(limit: int) -> Statement:
 
 LIST_OWNERS = Statement(select(*USER_COLUMNS).where(in_array(users.c.id, "owner_ids")))
 
-_CLAIMED_ENDPOINTS = array_rows("claimed", id=("endpoint_ids", BigInt))
+_CLAIMED_ENDPOINTS = array_rows(
+    "claimed",
+    id=("endpoint_ids", BigInt),
+    after_at=("after_times", Instant),
+    after_id=("after_ids", BigInt),
+)
+_IS_NEXT = tuple_(deliveries.c.next_at, deliveries.c.id) > tuple_(
+    _CLAIMED_ENDPOINTS.c.after_at, _CLAIMED_ENDPOINTS.c.after_id
+)
+_START = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
 def _select_first_due(kind: ColumnElement[bool], priority: int, limit: int) -> Select[Any]:
@@ -92,7 +106,7 @@ def _select_first_due(kind: ColumnElement[bool], priority: int, limit: int) -> S
 @cache
 def due_deliveries_statement(limit: int) -> Statement:
     """Selects the first due deliveries of each claimed endpoint, with their bodies."""
-    kinds = enumerate((is_retry, is_first_try))
+    kinds = enumerate((is_retry, and_(is_first_try, _IS_NEXT)))
     candidates = union_all(
         *(_select_first_due(kind, place, limit) for place, kind in kinds)
     ).subquery("due")
@@ -158,8 +172,9 @@ async def claim_batches(
         return []
     rows.sort(key=lambda row: (row[-1], row[0]))
     claimed = [to_endpoint(row) for row in rows]
-    due_by_endpoint = await _read_due_deliveries(connection, claimed, batch_size, now)
-    await _leave_out_waiting(connection, claimed, due_by_endpoint)
+    due_by_endpoint = await _read_due_deliveries(
+        connection, claimed, [_START] * len(claimed), now, batch_size
+    )
     owners = {endpoint.owner_id for endpoint in claimed}
     found = await connection.fetch_all(LIST_OWNERS, owner_ids=sorted(owners))
     owner_by_id = {user.id: user for user in map(to_user, found)}
@@ -171,18 +186,40 @@ async def claim_batches(
     ]
 
 
+async def next_deliveries(
+    connection: Connection,
+    batches: Sequence[tuple[WebhookEndpoint, Delivery]],
+    now: datetime,
+    limit: int,
+) -> Mapping[int, Sequence[DueDelivery]]:
+    claimed = [endpoint for endpoint, _ in batches]
+    after = [(last.next_at or _START[0], last.id) for _, last in batches]
+    return await _read_due_deliveries(connection, claimed, after, now, limit)
+
+
 async def _read_due_deliveries(
-    connection: Connection, claimed: Sequence[WebhookEndpoint], batch: int, now: datetime
+    connection: Connection,
+    claimed: Sequence[WebhookEndpoint],
+    after: Sequence[tuple[datetime, int]],
+    now: datetime,
+    limit: int,
 ) -> dict[int, list[DueDelivery]]:
+    """The due deliveries of each endpoint; of first attempts only those after the given place in
+    the queue."""
     due_by_endpoint: dict[int, list[DueDelivery]] = {endpoint.id: [] for endpoint in claimed}
     rows = await connection.fetch_all(
-        due_deliveries_statement(batch), endpoint_ids=list(due_by_endpoint), now=now
+        due_deliveries_statement(limit),
+        endpoint_ids=list(due_by_endpoint),
+        after_times=[at for at, _ in after],
+        after_ids=[number for _, number in after],
+        now=now,
     )
     for row in rows:
         delivery = to_delivery(row)
         due_by_endpoint[delivery.endpoint_id].append(
             DueDelivery(delivery, *row[len(DELIVERY_COLUMNS) :])
         )
+    await _leave_out_waiting(connection, claimed, due_by_endpoint)
     return due_by_endpoint
 
 

@@ -6,7 +6,7 @@ row. It therefore sees all deliveries that were committed before, and none is le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -46,6 +46,7 @@ from staffbooking_adapters.sql.schema.webhooks import (
     is_endpoint_not_deleted,
     is_first_try,
     is_held_delivery,
+    is_pending_delivery,
     is_retry,
     is_waiting_delivery,
 )
@@ -166,7 +167,7 @@ _SAVED_DELIVERY_ROWS = array_rows(
     "done", **{name: (f"each_{name}", deliveries.c[name].type) for name in _PROGRESS_FIELDS}
 )
 _SAVED_DELIVERY_VALUES = {name: _SAVED_DELIVERY_ROWS.c[name] for name in _PROGRESS_FIELDS[1:]}
-SAVE_DELIVERIES = Statement(
+_UPDATE_DELIVERIES = (
     update(deliveries)
     .values(
         {
@@ -175,6 +176,12 @@ SAVE_DELIVERIES = Statement(
         }
     )
     .where(deliveries.c.id == _SAVED_DELIVERY_ROWS.c.id)
+)
+SAVE_DELIVERIES = Statement(_UPDATE_DELIVERIES)
+ADVANCE_DELIVERIES = Statement(
+    _UPDATE_DELIVERIES.where(
+        is_pending_delivery, deliveries.c.attempts == _SAVED_DELIVERY_ROWS.c.attempts - 1
+    ).returning(deliveries.c.id)
 )
 
 _ATTEMPT_ROWS = array_rows("tried", **{c.name: (f"each_{c.name}", c.type) for c in attempts.c})
@@ -306,6 +313,11 @@ class WebhooksWriter(WebhooksReader):
             self.connection, now, lease, limit, batch_size, degraded=degraded
         )
 
+    async def next_deliveries(
+        self, batches: Sequence[tuple[WebhookEndpoint, Delivery]], now: datetime, limit: int
+    ) -> Mapping[int, Sequence[DueDelivery]]:
+        return await endpoint_claims.next_deliveries(self.connection, batches, now, limit)
+
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
         await endpoint_claims.renew_claims(self.connection, tokens, until)
 
@@ -325,6 +337,12 @@ class WebhooksWriter(WebhooksReader):
         await self.connection.execute(
             SAVE_DELIVERIES, **_column_params(_PROGRESS_FIELDS, deliveries)
         )
+
+    async def advance_deliveries(self, deliveries: Sequence[Delivery]) -> Collection[int]:
+        rows = await self.connection.fetch_all(
+            ADVANCE_DELIVERIES, **_column_params(_PROGRESS_FIELDS, deliveries)
+        )
+        return [delivery_id for (delivery_id,) in rows]
 
     async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
         await self.connection.execute(

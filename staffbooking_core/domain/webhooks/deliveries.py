@@ -39,6 +39,8 @@ DEFAULT_WEBHOOK_EVENTS = frozenset(WEBHOOK_EVENTS[:5])
 
 MAX_WEBHOOK_URL_LENGTH = 2048
 
+_MILLISECOND = timedelta(milliseconds=1)
+
 
 class DeliveryStatus(StrEnum):
     PENDING = "pending"
@@ -258,7 +260,7 @@ class AttemptOutcome:
 
     def to_attempt(self, number: int) -> DeliveryAttempt:
         """The log entry of the attempt."""
-        duration_ms = round((self.ended_at - self.at) / timedelta(milliseconds=1))
+        duration_ms = round((self.ended_at - self.at) / _MILLISECOND)
         return DeliveryAttempt(
             number, self.at, max(0, duration_ms), self.response_status, self.error
         )
@@ -272,9 +274,13 @@ def apply_attempt_to_delivery(
     A wait starts at the end of the failed attempt. After the last wait's attempt the delivery has
     failed.
     """
-    made = evolve(delivery, attempts=delivery.attempts + 1, tries=delivery.tries + 1)
+    attempts, tries = delivery.attempts + 1, delivery.tries + 1
     if outcome.error is None:
-        return evolve(made, status=DeliveryStatus.SUCCEEDED, next_at=None, held_at=None)
+        done = DeliveryStatus.SUCCEEDED
+        return evolve(
+            delivery, attempts=attempts, tries=tries, status=done, next_at=None, held_at=None
+        )
+    made = evolve(delivery, attempts=attempts, tries=tries)
     if delivery.status is DeliveryStatus.CANCELLED:
         return made
     if delivery.tries >= len(policy.webhook_retry_delays):
@@ -282,17 +288,29 @@ def apply_attempt_to_delivery(
     return evolve(made, next_at=outcome.ended_at + policy.webhook_retry_delays[delivery.tries])
 
 
-def apply_attempt_to_endpoint(
-    endpoint: WebhookEndpoint, delivery: Delivery, outcome: AttemptOutcome, policy: Policy
+def apply_attempts_to_endpoint(
+    endpoint: WebhookEndpoint, attempts: Iterable[tuple[Delivery, AttemptOutcome]], policy: Policy
 ) -> WebhookEndpoint:
-    """The endpoint after an attempt; `delivery` is as the attempt left it.
+    """The endpoint after attempts, in their order; each delivery is as its attempt left it.
 
     The endpoint is disabled after `webhook_disable_after` consecutive failed deliveries.
     """
-    if outcome.error is None:
-        slow = outcome.ended_at - outcome.at > policy.webhook_slow_threshold
-        succeeded = endpoint.succeeded + 1
-        return evolve(endpoint, consecutive_failures=0, troubled=slow, succeeded=succeeded)
+    succeeded = endpoint.succeeded
+    for delivery, outcome in attempts:
+        if outcome.error is not None:
+            endpoint = _apply_failure(endpoint, delivery, outcome, policy)
+            continue
+        succeeded += 1
+        is_slow = outcome.ended_at - outcome.at > policy.webhook_slow_threshold
+        # A copy of an endpoint costs as much as all else here.
+        if endpoint.consecutive_failures or endpoint.troubled is not is_slow:
+            endpoint = evolve(endpoint, consecutive_failures=0, troubled=is_slow)
+    return evolve(endpoint, succeeded=succeeded)
+
+
+def _apply_failure(
+    endpoint: WebhookEndpoint, delivery: Delivery, outcome: AttemptOutcome, policy: Policy
+) -> WebhookEndpoint:
     endpoint = evolve(endpoint, troubled=True, failed=endpoint.failed + 1)
     if delivery.status is not DeliveryStatus.FAILED or not delivery.counts or not endpoint.active:
         return endpoint

@@ -13,8 +13,9 @@ was sent but not settled is sent again, with the same id and bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from attrs import frozen
 
@@ -26,7 +27,7 @@ from staffbooking_core.domain.webhooks.deliveries import (
     DeliveryFailure,
     WebhookEndpoint,
     apply_attempt_to_delivery,
-    apply_attempt_to_endpoint,
+    apply_attempts_to_endpoint,
     delivery_headers,
     fan_out_deliveries,
     sort_for_feed,
@@ -132,12 +133,11 @@ def unseal_secrets(ports: Ports, endpoint: WebhookEndpoint) -> tuple[str, ...]:
     )
 
 
-@validated
 async def attempt_delivery(
     ports: Ports, url: str, secrets: Sequence[str], due: DueDelivery
 ) -> AttemptOutcome:
     """Send one delivery, once, with a timeout of `policy.webhook_attempt_timeout`. A failure is an
-    outcome, not an error."""
+    outcome, not an error. All arguments come from the store, so they are not validated again."""
     delivery, at = due.delivery, ports.clock.wall()
     number = delivery.attempts + 1
     signed_headers = delivery_headers(
@@ -157,19 +157,22 @@ async def settle_results(
     ports: Ports,
     delivery_results: Iterable[DeliveryResult],
     finished_batches: Iterable[EndpointBatch] = (),
-) -> frozenset[EndpointClaim]:
+    last_deliveries: Mapping[EndpointClaim, Delivery] = MappingProxyType({}),
+) -> Mapping[EndpointClaim, Sequence[DueDelivery]]:
     """Save the outcomes of attempts, and release the finished batches, in one transaction;
-    repeatable. Returns the claims under which deliveries may still be sent. Outcomes of lost claims
-    are dropped.
+    repeatable. Outcomes of lost claims are dropped.
+
+    Returns the claims under which deliveries may still be sent. Those of `last_deliveries`, that is
+    the last one of each batch that is to go on, have the deliveries that come next.
 
     Locks the claimed endpoints, then the deliveries, both in order.
     """
     results = sorted(delivery_results, key=lambda each: each.outcome.ended_at)
     finished_claims = {turn.claim for turn in finished_batches}
-    claims = sorted(finished_claims.union(each.batch.claim for each in results))
+    claims = sorted(finished_claims.union(last_deliveries, (each.batch.claim for each in results)))
     now = ports.clock.wall()
 
-    async def unit(tx: Transaction) -> frozenset[EndpointClaim]:
+    async def unit(tx: Transaction) -> dict[EndpointClaim, Sequence[DueDelivery]]:
         held = await tx.webhooks.lock_claims(claims)
         own_results = [each for each in results if each.batch.claim in held]
         endpoints = await _save_results(
@@ -179,11 +182,20 @@ async def settle_results(
             endpoint_id for endpoint_id, _ in finished_claims & held.keys()
         ):
             await tx.webhooks.release_endpoints(released_endpoint_ids, now)
-        return frozenset(
-            (endpoint_id, token)
-            for (endpoint_id, token), each in held.items()
-            if endpoints[endpoint_id].is_deliverable(each.owner, now)
-        )
+        continued: dict[EndpointClaim, Sequence[DueDelivery]] = {
+            claim: ()
+            for claim, each in held.items()
+            if endpoints[claim[0]].is_deliverable(each.owner, now)
+        }
+        extended = [
+            (endpoints[claim[0]], last)
+            for claim, last in last_deliveries.items()
+            if claim in continued
+        ]
+        if extended:
+            more = await tx.webhooks.next_deliveries(extended, now, DELIVERY_BATCH_SIZE)
+            continued |= {claim: more[claim[0]] for claim in continued if claim[0] in more}
+        return continued
 
     return await ports.store.run_transaction(unit)
 
@@ -200,22 +212,20 @@ async def _save_results(
     endpoints = {endpoint.id: endpoint for endpoint in held}
     if not results:
         return endpoints
-    delivery_ids = sorted(each.delivery.id for each in results)
-    deliveries = {each.id: each for each in await tx.webhooks.lock_deliveries(delivery_ids)}
+    deliveries = await _save_deliveries(tx, ports, results)
     attempts: list[tuple[int, DeliveryAttempt]] = []
-    disabled: list[WebhookEndpoint] = []
+    made_by_endpoint: dict[int, list[tuple[Delivery, AttemptOutcome]]] = {}
     for each in results:
-        before = deliveries.get(each.delivery.id)
-        if before is None or before.attempts != each.delivery.attempts:
-            continue  # Deleted, or saved by a commit whose response was lost.
-        after = apply_attempt_to_delivery(before, each.outcome, ports.policy)
-        endpoint = endpoints[after.endpoint_id]
-        changed = apply_attempt_to_endpoint(endpoint, after, each.outcome, ports.policy)
-        if endpoint.active and not changed.active:
+        if (after := deliveries.get(each.delivery.id)) is not None:
+            attempts.append((after.id, each.outcome.to_attempt(after.attempts)))
+            made_by_endpoint.setdefault(after.endpoint_id, []).append((after, each.outcome))
+    disabled: list[WebhookEndpoint] = []
+    for endpoint_id, made in made_by_endpoint.items():
+        was_active = endpoints[endpoint_id].active
+        changed = apply_attempts_to_endpoint(endpoints[endpoint_id], made, ports.policy)
+        endpoints[endpoint_id] = changed
+        if was_active and not changed.active:
             disabled.append(changed)
-        deliveries[after.id], endpoints[after.endpoint_id] = after, changed
-        attempts.append((after.id, each.outcome.to_attempt(after.attempts)))
-    await tx.webhooks.save_deliveries(list(deliveries.values()))
     finished_ids = [
         each.id
         for each in deliveries.values()
@@ -224,13 +234,41 @@ async def _save_results(
     if finished_ids:
         await tx.webhooks.release_waiting_deliveries(finished_ids)
     await tx.webhooks.add_attempts(attempts)
-    touched = {delivery.endpoint_id for delivery in deliveries.values()}
-    await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(touched)])
+    await tx.webhooks.save_endpoints([endpoints[number] for number in sorted(made_by_endpoint)])
     for endpoint in disabled:
         await tx.webhooks.hold_deliveries(endpoint.id, now)
         notification = webhook_disabled_notification(endpoint, ports.policy)
         await tx.notifications.add_notifications([notification], now)
     return endpoints
+
+
+async def _save_deliveries(
+    tx: Transaction, ports: Ports, results: Iterable[DeliveryResult]
+) -> dict[int, Delivery]:
+    """Save the deliveries of outcomes that are not saved yet; returns them as they are then, by
+    id. Most are as they were claimed."""
+    result_by_id = {each.delivery.id: each for each in results}
+
+    def after_attempt(delivery: Delivery) -> Delivery:
+        outcome = result_by_id[delivery.id].outcome
+        return apply_attempt_to_delivery(delivery, outcome, ports.policy)
+
+    expected = {
+        number: after_attempt(each.delivery) for number, each in sorted(result_by_id.items())
+    }
+    advanced_ids = await tx.webhooks.advance_deliveries(list(expected.values()))
+    saved = {number: expected[number] for number in advanced_ids}
+    if len(saved) < len(expected):
+        others = await tx.webhooks.lock_deliveries(sorted(expected.keys() - saved.keys()))
+        changed = [
+            after_attempt(each)
+            for each in others
+            # Else it was saved by a commit whose response was lost.
+            if each.attempts == result_by_id[each.id].delivery.attempts
+        ]
+        await tx.webhooks.save_deliveries(changed)
+        saved |= {each.id: each for each in changed}
+    return saved
 
 
 @validated

@@ -11,13 +11,14 @@ from staffbooking_adapters.testing.builders import HOUR, NOW, POLICY, SECOND
 from staffbooking_adapters.testing.builders_webhooks import make_delivery, make_endpoint
 from staffbooking_core.domain.webhooks.deliveries import (
     AttemptOutcome,
+    Delivery,
     DeliveryAttempt,
     DeliveryFailure,
     DeliveryStatus,
     EndpointSecrets,
     WebhookEndpoint,
     apply_attempt_to_delivery,
-    apply_attempt_to_endpoint,
+    apply_attempts_to_endpoint,
 )
 
 PENDING, SUCCEEDED, FAILED, HELD, CANCELLED, WAITING = DeliveryStatus
@@ -169,11 +170,15 @@ def test_one_under_way_is_not_started_over(status, served):
 # Disabling --------------------------------------------------------------------------------
 
 
+def after_attempt(
+    endpoint: WebhookEndpoint, delivery: Delivery, outcome: AttemptOutcome
+) -> WebhookEndpoint:
+    return apply_attempts_to_endpoint(endpoint, [(delivery, outcome)], POLICY)
+
+
 def exhausted(endpoint: WebhookEndpoint, ended_at=NOW, **given: Any) -> WebhookEndpoint:
     """An endpoint after one more delivery has failed finally."""
-    return apply_attempt_to_endpoint(
-        endpoint, evolve(DELIVERY, status=FAILED, **given), failed(ended_at), POLICY
-    )
+    return after_attempt(endpoint, evolve(DELIVERY, status=FAILED, **given), failed(ended_at))
 
 
 def test_the_tenth_failed_delivery_in_a_row_disables():
@@ -197,7 +202,7 @@ def test_the_tenth_failed_delivery_in_a_row_disables():
 def test_an_attempt_that_is_tried_again_counts_for_nothing(status):
     """A failed attempt that is retried marks the endpoint as troubled, and does not count."""
     endpoint = evolve(ENDPOINT, consecutive_failures=9)
-    after = apply_attempt_to_endpoint(endpoint, evolve(DELIVERY, status=status), failed(), POLICY)
+    after = after_attempt(endpoint, evolve(DELIVERY, status=status), failed())
     assert after == evolve(endpoint, troubled=True, failed=1)
 
 
@@ -213,9 +218,7 @@ def test_any_success_sets_the_count_to_zero(counts, failures):
     """Any success resets the count, also that of a redelivery."""
     endpoint = evolve(ENDPOINT, consecutive_failures=failures, troubled=True, failed=5)
     done = evolve(DELIVERY, status=SUCCEEDED, counts=counts)
-    assert apply_attempt_to_endpoint(endpoint, done, answered(200), POLICY) == evolve(
-        ENDPOINT, failed=5, succeeded=1
-    )
+    assert after_attempt(endpoint, done, answered(200)) == evolve(ENDPOINT, failed=5, succeeded=1)
 
 
 @pytest.mark.parametrize(
@@ -236,9 +239,7 @@ def test_failures_of_an_endpoint_that_is_off_do_not_count(endpoint):
 def test_a_late_success_does_not_enable():
     """A success in flight does not enable a disabled endpoint."""
     off = evolve(ENDPOINT, active=False, consecutive_failures=10, disabled_at=NOW)
-    after = apply_attempt_to_endpoint(
-        off, evolve(DELIVERY, status=SUCCEEDED), answered(200), POLICY
-    )
+    after = after_attempt(off, evolve(DELIVERY, status=SUCCEEDED), answered(200))
     assert (after.active, after.disabled_at) == (False, NOW)
 
 

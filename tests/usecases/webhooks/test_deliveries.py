@@ -335,7 +335,7 @@ async def test_who_lost_the_claim_settles_nothing(
     late = await post.claim_batch()
     post.clock.advance(MINUTE)
     mine = await post.claim_batch()
-    assert await deliveries.settle_results(post.ports, attempt_results(late), [late]) == frozenset()
+    assert await deliveries.settle_results(post.ports, attempt_results(late), [late]) == {}
     [(delivery, attempts)] = await post.deliveries_with_attempts(endpoint)
     assert (delivery.status, attempts) == (PENDING, [])
     served = await deliveries.settle_results(
@@ -343,7 +343,7 @@ async def test_who_lost_the_claim_settles_nothing(
     )
     [(delivery, attempts)] = await post.deliveries_with_attempts(endpoint)
     assert (served, delivery.status, len(attempts)) == (
-        frozenset({mine.claim}),
+        {mine.claim: ()},
         DeliveryStatus.SUCCEEDED,
         1,
     )
@@ -360,10 +360,10 @@ async def test_a_lost_claim_beside_the_one_that_took_its_place(
     mine = await post.claim_batch()
     first, second = attempt_results(mine, failure=None)
     stale = attempt_results(late, failure=None)[1]
-    assert await deliveries.settle_results(post.ports, [first, stale], [late]) == {mine.claim}
+    assert await deliveries.settle_results(post.ports, [first, stale], [late]) == {mine.claim: ()}
     statuses = [delivery.status for delivery, _ in await post.deliveries_with_attempts(endpoint)]
     assert sorted(statuses) == [PENDING, DeliveryStatus.SUCCEEDED]
-    assert await deliveries.settle_results(post.ports, [second], [mine]) == {mine.claim}
+    assert await deliveries.settle_results(post.ports, [second], [mine]) == {mine.claim: ()}
     statuses = [delivery.status for delivery, _ in await post.deliveries_with_attempts(endpoint)]
     assert statuses == [DeliveryStatus.SUCCEEDED, DeliveryStatus.SUCCEEDED]
 
@@ -387,10 +387,41 @@ async def test_to_settle_twice_is_to_settle_once(
     await add_delivery(post.ports.store, endpoint)
     turn = await post.claim_batch()
     for _ in range(2):
-        assert await deliveries.settle_results(post.ports, attempt_results(turn)) == {turn.claim}
+        assert await deliveries.settle_results(post.ports, attempt_results(turn)) == {
+            turn.claim: ()
+        }
     [(delivery, attempts)] = await post.deliveries_with_attempts(endpoint)
     assert (delivery.tries, len(attempts)) == (1, 1)
     assert (await post.reload_endpoint(endpoint)).failed == 1
+
+
+async def test_a_batch_goes_on(post: WebhookScenario, endpoint: WebhookEndpoint) -> None:
+    """With its outcomes settled, a batch that is to go on has what is due after its last delivery;
+    its claim stays."""
+    for _ in range(20):
+        await add_delivery(post.ports.store, endpoint)
+    turn = await post.claim_batch()
+    results = attempt_results(turn, failure=None)
+    last = {turn.claim: results[-1].delivery}
+    continued = await deliveries.settle_results(post.ports, results[:3], [], last)
+    ids = [due.delivery.id for due in continued[turn.claim]]
+    assert ids == [results[-1].delivery.id + n for n in range(1, 5)]
+    assert await deliveries.claim_batches(post.ports, 10, degraded=False) == []
+
+
+async def test_a_batch_without_its_claim_does_not_go_on(
+    post: WebhookScenario, endpoint: WebhookEndpoint
+) -> None:
+    """A batch whose claim is lost, or whose endpoint is paused, gets nothing more."""
+    for _ in range(20):
+        await add_delivery(post.ports.store, endpoint)
+    lost = await post.claim_batch()
+    post.clock.advance(MINUTE)
+    mine = await post.claim_batch()
+    last = {turn.claim: turn.due_deliveries[-1].delivery for turn in (lost, mine)}
+    assert (await deliveries.settle_results(post.ports, [], [], last)).keys() == {mine.claim}
+    await post.pause_endpoint(endpoint)
+    assert await deliveries.settle_results(post.ports, [], [], last) == {}
 
 
 async def test_many_endpoints_are_settled_at_once(post: WebhookScenario) -> None:

@@ -94,10 +94,10 @@ async def test_what_was_in_flight_then_is_logged(post: WebhookScenario) -> None:
     endpoint, _, _ = await about_to_be_disabled(post)
     turn = await post.claim_batch()
     last, behind = attempt_results(turn)
-    assert await deliveries.settle_results(post.ports, [last]) == frozenset()
+    assert await deliveries.settle_results(post.ports, [last]) == {}
     assert await post.delivery_statuses(endpoint) == [HELD, DeliveryStatus.FAILED]
     done = evolve(behind, outcome=AttemptOutcome(NOW, NOW, 200))
-    assert await deliveries.settle_results(post.ports, [done], [turn]) == frozenset()
+    assert await deliveries.settle_results(post.ports, [done], [turn]) == {}
     assert await post.delivery_statuses(endpoint) == [
         DeliveryStatus.SUCCEEDED,
         DeliveryStatus.FAILED,

@@ -55,6 +55,13 @@ async def add_test(store, endpoint, **given):
     return await store.run_transaction(lambda unit: unit.webhooks.add_test_delivery(new, ENVELOPE))
 
 
+async def advance_deliveries(store, *deliveries):
+    advanced = await store.run_transaction(
+        lambda unit: unit.webhooks.advance_deliveries(deliveries)
+    )
+    return list(advanced)
+
+
 class DeliveriesContract(StoreContract):
     """Deliveries and their attempts."""
 
@@ -119,6 +126,25 @@ class DeliveriesContract(StoreContract):
         again = done.redeliver(NOW + DAY, is_deliverable=False)
         await save_deliveries(store, again)
         assert await find_delivery(store, delivery) == again
+
+    async def test_a_pending_delivery_is_advanced_once(self, store):
+        """Progress by one attempt is saved for deliveries that are pending and have not had it:
+        none that was held, cancelled or deleted meanwhile, and none twice."""
+        endpoint = await add_endpoint(store)
+        pending = [await add_delivery(store, endpoint) for _ in range(2)]
+        others = [
+            await add_delivery(store, endpoint, status=status)
+            for status in sorted(set(DeliveryStatus) - {DeliveryStatus.PENDING})
+        ]
+        done = evolve(
+            pending[0], status=DeliveryStatus.SUCCEEDED, next_at=None, attempts=1, tries=1
+        )
+        retry = evolve(pending[1], next_at=FINE, attempts=1, tries=1)
+        unknown = evolve(done, id=404)
+        given = [done, retry, unknown, *(evolve(each, attempts=1, tries=1) for each in others)]
+        assert sorted(await advance_deliveries(store, *given)) == [done.id, retry.id]
+        assert await find_deliveries(store, done, retry, *others) == [done, retry, *others]
+        assert await advance_deliveries(store, *given) == []
 
     async def test_an_unknown_delivery_is_none(self, store):
         """An unknown delivery is None, has no attempts and is not locked."""

@@ -36,6 +36,7 @@ from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, Endpoin
 from staffbooking_core.ports import DueDelivery, EndpointBatch, Lease
 
 LEASE = POLICY.lease_duration
+MOMENT = timedelta.resolution
 
 
 async def claimed(store, now=NOW, **given):
@@ -73,6 +74,12 @@ async def release(store, *batches, now=NOW):
 async def renew(store, until, *batches):
     tokens = [batch.lease.token for batch in batches]
     await store.run_transaction(lambda unit: unit.webhooks.renew_claims(tokens, until))
+
+
+async def next_deliveries(store, *batches, now=NOW, limit=3):
+    return await store.run_transaction(
+        lambda unit: unit.webhooks.next_deliveries(batches, now, limit)
+    )
 
 
 async def schedule(store, endpoint, at):
@@ -252,6 +259,32 @@ class EndpointBatchesContract(StoreContract):
             assert {each.delivery.endpoint_id for each in batch.due_deliveries} == {
                 batch.endpoint.id
             }
+
+    async def test_a_batch_goes_on_after_its_last_delivery(self, store):
+        """What comes next to claimed endpoints is what is due after their last deliveries, to the
+        microsecond and by id, with the bytes to send."""
+        endpoints = [await add_endpoint(store) for _ in range(2)]
+        moments = [NOW - MINUTE, NOW - MOMENT, NOW - MOMENT, NOW - MOMENT, NOW, NOW + MOMENT]
+        first = [await add_delivery(store, endpoints[0], next_at=at) for at in moments]
+        second = [await add_delivery(store, endpoints[1], next_at=at) for at in moments]
+        batches = await claim_endpoint_batches(store)
+        dues = {batch.endpoint.id: batch.due_deliveries for batch in batches}
+        found = await next_deliveries(store, (endpoints[0], first[1]), (endpoints[1], second[0]))
+        assert found == {
+            endpoints[0].id: list(dues[endpoints[0].id][2:5]),
+            endpoints[1].id: list(dues[endpoints[1].id][1:4]),
+        }
+        found = await next_deliveries(store, (endpoints[1], second[4]))
+        assert found == {endpoints[1].id: []}
+
+    async def test_retries_come_next(self, store):
+        """A retry that is due comes next, wherever the last delivery of the batch was."""
+        endpoint = await add_endpoint(store)
+        retry = await add_delivery(store, endpoint, next_at=NOW - HOUR, tries=1, attempts=1)
+        last, following = [await add_delivery(store, endpoint) for _ in range(2)]
+        await claim_endpoint_batches(store)
+        found = await next_deliveries(store, (endpoint, last))
+        assert [due.delivery for due in found[endpoint.id]] == [retry, following]
 
     async def test_many_workers_share_the_endpoints(self, store):
         """Concurrent claims give each endpoint to one worker."""
