@@ -279,7 +279,7 @@ class Actors:
             return
         answer = await owner.call("DELETE", f"/api/keys/{listed.body['keys'][-1]['id']}")
         if answer is not None and answer.status < 300:
-            self.enterprise.credentials_end = self.cluster.world.loop.time()
+            self.enterprise.note_end(self.enterprise.headers()[0])
 
     async def close_tab(self, _: int, __: int) -> None:
         if not self.tab.client.is_leaving:

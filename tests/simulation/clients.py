@@ -36,6 +36,8 @@ class Client:
     is_leaving: bool = False
     credentials_end: float | None = None
     """The loop's time at which the end of the credentials was acknowledged."""
+    ended_header: tuple[bytes, bytes] | None = None
+    """The header with these credentials. A call may have those of an earlier session."""
     _numbers: count[int] = field(factory=lambda: count(1))
 
     async def sign_in(self) -> None:
@@ -51,9 +53,14 @@ class Client:
 
     async def sign_out(self) -> None:
         self.is_leaving = True
+        header = self.headers()[0]
         answer = await self.call("POST", "/auth/logout")
         if answer is not None and answer.status < 300:
-            self.credentials_end = self.cluster.world.loop.time()
+            self.note_end(header)
+
+    def note_end(self, header: tuple[bytes, bytes]) -> None:
+        """Note that the end of the credentials in a header was acknowledged."""
+        self.credentials_end, self.ended_header = self.cluster.world.loop.time(), header
 
     def next_key(self) -> str:
         return f"{self.name}-{next(self._numbers)}"
@@ -97,7 +104,7 @@ class Client:
                 raise found
             else:
                 world.tell(f"{self.name} {method} {path}: {found.status}")
-                self._judge(method, path, found, began)
+                self._judge(method, path, headers, found, began)
                 answers.append(found)
         bodies = [answer.body for answer in answers if answer.status < 300]
         lifetime = self.cluster.shared.policy.idempotency_lifetime
@@ -118,13 +125,16 @@ class Client:
         servers = self.cluster.servers()
         return self.cluster.world.pick(self.name, servers) if servers else None
 
-    def _judge(self, method: str, path: str, answer: Answer, began: float) -> None:
+    def _judge(
+        self, method: str, path: str, headers: Headers, answer: Answer, began: float
+    ) -> None:
         """No answer is a fault of the service, and none comes to ended credentials (I8)."""
         world = self.cluster.world
         if answer.status >= 500 and answer.body["code"] not in EXPECTED_CODES:
             world.accuse(f"{method} {path} was answered with {answer.status}: {answer.body}")
         ended = self.credentials_end
-        if ended is not None and began > ended and answer.status < 400:
+        has_ended = ended is not None and began > ended and self.ended_header in headers
+        if has_ended and answer.status < 400:
             world.accuse(f"{self.name} acts by credentials that were revoked")
 
 
