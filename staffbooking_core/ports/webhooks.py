@@ -287,9 +287,9 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
     async def next_deliveries(
         self, batches: Sequence[tuple[WebhookEndpoint, Delivery]], now: datetime, limit: int
     ) -> Mapping[int, Sequence[DueDelivery]]:
-        """What comes next to each of these endpoints, which the caller has claimed and locked, by
-        its id: up to `limit` deliveries as `claim_batches` finds them, of first attempts only those
-        after the given one."""
+        """The next due deliveries of each of these endpoints, by endpoint id: up to `limit`, as
+        `claim_batches` finds them, of first attempts only those after the given one. The caller has
+        claimed and locked the endpoints."""
         ...
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
@@ -318,9 +318,9 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         ...
 
     async def advance_deliveries(self, deliveries: Sequence[Delivery]) -> Collection[int]:
-        """Update the progress of pending deliveries by one attempt; the ids of those that were
-        updated. Others are no longer pending, or have had that attempt. The caller has claimed and
-        locked their endpoints."""
+        """Save deliveries, each as it is after one more attempt, and return the ids of those that
+        were saved. Others are no longer pending, or have had that attempt. The caller has claimed
+        and locked their endpoints."""
         ...
 
     async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:

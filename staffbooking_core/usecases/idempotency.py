@@ -180,7 +180,8 @@ async def run_repeatable(
     """Run a call whose `work` may be repeated safely, or return the response that is stored for it.
 
     While another process runs the same call this waits, and takes the call over where that process
-    has ended. Errors are treated as by `run`: one that is not kept gives the key back.
+    has ended. A call that was taken over itself waits too, and runs again where its successor gave
+    the key back. Errors are treated as by `run`: one that is not kept gives the key back.
 
     Raises RuleBroken `idempotency_mismatch`, and Conflict where the other call takes too long.
     """
@@ -192,9 +193,10 @@ async def run_repeatable(
             response = await _run_claimed(ports, call, lease, work, error_response)
             if response is not None:
                 return response
-        if ports.clock.wall() >= deadline:
+        elif ports.clock.wall() >= deadline:
             raise Conflict("idempotent call")
-        await ports.clock.sleep(_WAIT_SECONDS)
+        else:
+            await ports.clock.sleep(_WAIT_SECONDS)
 
 
 async def _run_claimed(

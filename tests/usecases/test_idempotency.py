@@ -416,6 +416,24 @@ async def test_a_call_that_was_taken_over_waits_for_its_successor(scene):
     assert results == [b"successor"] * 2
 
 
+async def test_a_call_that_was_taken_over_long_ago_answers_as_its_successor(scene):
+    """A call that has lost its lease returns the response that its successor has stored, also after
+    the time that it would wait for another call."""
+    slow = Slow()
+    async with anyio.create_task_group() as tasks:
+        results = []
+
+        async def call():
+            results.append((await run_repeatable(scene, slow)).body)
+
+        tasks.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        scene.pass_time(3 * LEASE)
+        await run_repeatable(scene, answering(b"successor"))
+        slow.done.set()
+    assert results == [b"successor"]
+
+
 async def test_a_call_that_is_held_too_long_can_be_retried(scene, monkeypatch):
     """A call that others hold for two leases raises Conflict, which may be retried."""
 

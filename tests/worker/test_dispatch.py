@@ -15,7 +15,7 @@ from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from staffbooking_core.ports import EndpointBatch
 from staffbooking_core.usecases.webhooks import deliveries
-from staffbooking_worker import webhook_dispatcher
+from staffbooking_worker import webhook_batch, webhook_dispatcher
 from tests.support.webhook_deployment import RETRY_DELAYS, WebhookScenario, make_webhook_scenario
 from tests.worker.dispatcher_doubles import (
     NEVER_TIMEOUT_SECONDS,
@@ -58,7 +58,7 @@ async def test_an_endpoint_has_at_most_four_in_flight(
         for endpoint in endpoints:
             sender.behaviours[endpoint.url] = sender.hang
         await wait_until(lambda: len(sender.sent) == 8)
-        await anyio.sleep(webhook_dispatcher.MAX_BATCH_SECONDS)
+        await anyio.sleep(webhook_batch.MAX_BATCH_SECONDS)
         assert len(sender.sent) == 8
         sender.gate.set()
         await wait_until(lambda: len(sender.sent) == 40)

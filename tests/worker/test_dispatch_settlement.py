@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,10 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
+from staffbooking_adapters.testing.builders_webhooks import add_delivery
 from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryStatus
 from staffbooking_core.ports import EndpointBatch, EndpointClaim, Ports
 from staffbooking_core.usecases.webhooks import deliveries
-from staffbooking_worker import webhook_dispatcher
+from staffbooking_worker import webhook_batch
+from staffbooking_worker.webhook_batch import BatchRun
+from staffbooking_worker.webhook_dispatcher import _Dispatcher, run_dispatcher
 from tests.support.webhook_deployment import WebhookScenario
 from tests.worker.dispatcher_doubles import (
     SUCCEEDED,
@@ -61,8 +65,9 @@ async def test_a_backlog_is_sent_under_one_claim(
     claim_batches = deliveries.claim_batches
 
     async def note_claims(*given: Any, **named: Any) -> Sequence[EndpointBatch]:
-        claims.extend(await claim_batches(*given, **named))
-        return claims[-1:]
+        found = await claim_batches(*given, **named)
+        claims.extend(found)
+        return found
 
     async def note_settlements(ports: Ports, results: Sequence[Any], *given: Any) -> Any:
         settlements.append(len(results))
@@ -74,7 +79,7 @@ async def test_a_backlog_is_sent_under_one_claim(
         await wait_until(lambda: sum(settlements) == 100)
     assert set(await post.delivery_statuses(endpoint)) == {SUCCEEDED}
     assert (len(claims), len(sender.sent)) == (1, 100)
-    assert len(settlements) < 50
+    assert len(settlements) < 25
 
 
 async def test_quick_attempts_are_sent_ahead_of_settlements(
@@ -82,7 +87,7 @@ async def test_quick_attempts_are_sent_ahead_of_settlements(
 ) -> None:
     """A number of attempts that succeed quickly is sent before their outcomes are settled; a crash
     would repeat these, and no more."""
-    monkeypatch.setattr(webhook_dispatcher, "MAX_UNSETTLED", 8)
+    monkeypatch.setattr(webhook_batch, "MAX_UNSETTLED", 8)
     endpoint = await add_endpoint_with_deliveries(post, 16)
     async with running_without_settlements(post, monkeypatch):
         await anyio.sleep(60)
@@ -121,10 +126,11 @@ async def test_other_attempts_wait_for_settlements(
 async def test_a_batch_with_attempts_of_all_kinds_comes_to_its_end(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Quick, slow and failing attempts in any order, with settlements of any duration, are all
-    settled, and those that succeed are sent once."""
+    """Quick, slow and failing attempts in any order, with settlements of any duration, and a slot
+    that is wanted now and then, are all settled, and those that succeed are sent once."""
     chance = random.Random(seed)
-    monkeypatch.setattr(webhook_dispatcher, "MAX_UNSETTLED", chance.choice([1, 3, 24]))
+    monkeypatch.setattr(_Dispatcher, "_is_slot_wanted", lambda *_: chance.random() < 0.05)
+    monkeypatch.setattr(webhook_batch, "MAX_UNSETTLED", chance.choice([1, 3, 24]))
     endpoint = await add_endpoint_with_deliveries(post, 60)
 
     async def answer() -> int:
@@ -142,6 +148,69 @@ async def test_a_batch_with_attempts_of_all_kinds_comes_to_its_end(
     found = await post.deliveries_with_attempts(endpoint)
     assert {delivery.status for delivery, _ in found} == {SUCCEEDED}
     assert sum(len(attempts) for _, attempts in found) == len(sender.sent)
+
+
+@pytest.mark.parametrize("reason", ["a slot is wanted", "the worker stops"])
+async def test_a_batch_that_waits_for_further_deliveries_ends(
+    post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    """A batch that may not go on any more, while its last attempt waits for further deliveries,
+    ends; later deliveries are sent by another."""
+    endpoint = await add_endpoint_with_deliveries(post, 16)
+    is_slot_wanted, stop = True, anyio.Event()
+    next_settlement = BatchRun._next_settlement
+
+    async def last_is_slow() -> int:
+        await anyio.sleep(0.15 if len(sender.sent) == 16 else 0.001)
+        return 200
+
+    async def wait(run: BatchRun) -> None:
+        def give_reason() -> None:
+            nonlocal is_slot_wanted
+            if reason == "the worker stops":
+                stop.set()
+            is_slot_wanted = True
+
+        # A step of another task, between the sender's and the settling task's.
+        asyncio.get_running_loop().call_soon(give_reason)
+        await next_settlement(run)
+
+    sender.behaviours[endpoint.url] = last_is_slow
+    monkeypatch.setattr(_Dispatcher, "_is_slot_wanted", lambda *_: is_slot_wanted)
+    monkeypatch.setattr(BatchRun, "_next_settlement", wait)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run_dispatcher, post.ports, stop)
+            await wait_until(lambda: len(sender.sent) == 16)
+            await anyio.sleep(0.1)  # Only the last attempt goes on, while a slot is free again.
+            is_slot_wanted = False
+            await anyio.sleep(1)
+            if reason == "a slot is wanted":
+                await add_delivery(post.ports.store, endpoint)
+                await wait_until(lambda: len(sender.sent) == 17)
+            stop.set()
+
+
+async def test_a_cancelled_batch_saves_what_was_answered(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
+    """An outcome that waits for others is saved when the dispatcher is cancelled."""
+    endpoint = await add_endpoint_with_deliveries(post, 4)
+    answered = anyio.Event()
+
+    async def answer_once() -> int:
+        if len(sender.sent) < 4:
+            await anyio.sleep_forever()
+        answered.set()
+        return 200
+
+    sender.behaviours[endpoint.url] = answer_once
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_dispatcher, post.ports, anyio.Event())
+        await answered.wait()
+        await anyio.sleep(0.001)
+        group.cancel_scope.cancel()
+    assert (await post.delivery_statuses(endpoint)).count(SUCCEEDED) == 1
 
 
 async def test_an_outcome_is_settled_while_others_hang(
@@ -170,7 +239,7 @@ async def test_a_pause_ends_a_batch_of_quick_attempts(
         before = len(sender.sent)
         await post.pause_endpoint(endpoint)
         await anyio.sleep(60)
-    assert len(sender.sent) <= before + webhook_dispatcher.MAX_UNSETTLED + 4
+    assert len(sender.sent) <= before + webhook_batch.MAX_UNSETTLED + 4
     statuses = await post.delivery_statuses(endpoint)
     assert statuses.count(SUCCEEDED) == len(sender.sent)
     assert statuses.count(DeliveryStatus.HELD) == 200 - len(sender.sent)

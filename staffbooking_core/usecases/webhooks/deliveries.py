@@ -137,7 +137,8 @@ async def attempt_delivery(
     ports: Ports, url: str, secrets: Sequence[str], due: DueDelivery
 ) -> AttemptOutcome:
     """Send one delivery, once, with a timeout of `policy.webhook_attempt_timeout`. A failure is an
-    outcome, not an error. All arguments come from the store, so they are not validated again."""
+    outcome, not an error. The arguments come from the store and the vault: they are not validated
+    again."""
     delivery, at = due.delivery, ports.clock.wall()
     number = delivery.attempts + 1
     signed_headers = delivery_headers(

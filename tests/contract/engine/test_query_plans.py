@@ -183,6 +183,7 @@ WEBHOOKS = {
     "ended turns": webhooks_writer.RESCHEDULE_AND_RELEASE_ENDPOINTS,
     "locked deliveries": webhooks_writer.LOCK_DELIVERIES,
     "saved deliveries": webhooks_writer.SAVE_DELIVERIES,
+    "deliveries after one more attempt": webhooks_writer.ADVANCE_DELIVERIES,
     "log of an endpoint": webhooks_reader.deliveries_page(51),
     "log of an endpoint, failed": webhooks_reader.deliveries_page(51, DeliveryGroup.FAILED),
     "log of an endpoint, unfinished": webhooks_reader.deliveries_page(51, DeliveryGroup.UNFINISHED),

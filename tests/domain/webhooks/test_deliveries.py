@@ -176,6 +176,21 @@ def after_attempt(
     return apply_attempts_to_endpoint(endpoint, [(delivery, outcome)], POLICY)
 
 
+def test_attempts_change_an_endpoint_in_their_order():
+    """A success after the tenth failed delivery leaves the endpoint disabled, and one before it
+    starts the count anew; each attempt is counted."""
+    fault = (evolve(DELIVERY, status=FAILED), failed())
+    success = (evolve(DELIVERY, status=SUCCEEDED), AttemptOutcome(NOW, NOW, response_status=200))
+    ninth = apply_attempts_to_endpoint(ENDPOINT, [fault] * 9, POLICY)
+
+    disabled = apply_attempts_to_endpoint(ninth, [fault, success], POLICY)
+    enabled = apply_attempts_to_endpoint(ninth, [success, fault], POLICY)
+
+    assert (disabled.active, disabled.consecutive_failures) == (False, 0)
+    assert (enabled.active, enabled.consecutive_failures) == (True, 1)
+    assert {(one.succeeded, one.failed) for one in (disabled, enabled)} == {(1, 10)}
+
+
 def exhausted(endpoint: WebhookEndpoint, ended_at=NOW, **given: Any) -> WebhookEndpoint:
     """An endpoint after one more delivery has failed finally."""
     return after_attempt(endpoint, evolve(DELIVERY, status=FAILED, **given), failed(ended_at))
