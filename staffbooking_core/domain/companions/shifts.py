@@ -164,11 +164,16 @@ def with_shifts(
     for number in range((last - first).days + 1):
         day = first + number * DAY
         wanted = shifts_on(weekly, day) if shifts is None else shifts
+        night_end = _night_end(slots_on(day), slots_on(day + DAY))
         for changed, slots in _replace_day(slots_on, day, wanted).items():
             if shifts is None and changed not in overrides:
                 continue  # Its hours are the weekly ones, and no night that is taken back.
+            usual = _merge(weekly.slots_on(changed))
+            morning = [slot for slot in usual if slot.start < night_end]
+            if shifts is None and changed != day and _merge((*morning, *slots)) == usual:
+                slots = usual  # The night had joined the weekly hours of that morning.
             overrides[changed] = slots
-            if slots == _merge(weekly.slots_on(changed)):
+            if slots == usual:
                 del overrides[changed]
     return evolve(calendar, overrides=tuple(map(DateOverride, overrides, overrides.values())))
 

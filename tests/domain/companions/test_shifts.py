@@ -166,6 +166,14 @@ def test_weekly_hours_can_be_restored(calendar: Calendar, number: int, wanted: l
     assert open_minutes(restored) >= open_minutes(plain)
 
 
+def test_restoring_a_day_gives_back_the_morning_that_its_night_had_joined() -> None:
+    """A special night that runs into the weekly hours of the next morning is one slot with them;
+    they stay when the day gets its weekly hours back, and that morning has no override."""
+    plain = Calendar("UTC", (WeeklySlot(6, Slot(0, 30)),))
+    special = with_shifts(plain, day(5), day(5), [Shift(90, 25 * HOUR)])
+    assert with_shifts(special, day(5), day(5), None) == plain
+
+
 def test_restoring_a_day_keeps_the_weekly_hours_of_the_next_morning() -> None:
     """A special shift that ends at midnight is no night with the weekly hours of the next morning,
     which stay when the day gets its weekly hours back."""
