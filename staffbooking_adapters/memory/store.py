@@ -74,7 +74,7 @@ class MemoryStore:
         self._read_view = _view_of(self._committed)
         self._write_lock = asyncio.Lock()
         self._writing = evolve(self._committed)
-        """The place of the one transaction that holds the lock."""
+        """What the transaction that holds the lock works on: there is one at a time."""
         self._transaction = _transaction_of(self._writing)
         self._transaction_view = _view_of(self._writing)
         self.admission = MemoryAdmission(self._committed)

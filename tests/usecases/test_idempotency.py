@@ -326,20 +326,12 @@ async def test_broadcasts_follow_the_commit(scene, error, heard):
 class Slow:
     """Work that calls a service, and ends when it is told."""
 
-    def __init__(self):
-        self.done = anyio.Event()
+    def __init__(self, body=b"slow"):
+        self.body, self.done = body, anyio.Event()
 
     async def __call__(self, ports):
         await self.done.wait()
-        return Response(200, b"slow")
-
-
-def answering_after(slow):
-    async def work(ports):
-        await slow(ports)
-        return Response(200, b"successor")
-
-    return work
+        return Response(200, self.body)
 
 
 async def test_a_concurrent_call_waits_for_the_response(scene):
@@ -397,7 +389,7 @@ async def test_a_call_that_was_taken_over_answers_as_its_successor(scene):
 
 async def test_a_call_that_was_taken_over_waits_for_its_successor(scene):
     """A call whose lease was over waits while its successor works, and returns its response."""
-    slow, successor = Slow(), Slow()
+    slow, successor = Slow(), Slow(b"successor")
     async with anyio.create_task_group() as tasks:
         results = []
 
@@ -407,7 +399,7 @@ async def test_a_call_that_was_taken_over_waits_for_its_successor(scene):
         tasks.start_soon(call, slow)
         await anyio.wait_all_tasks_blocked()
         scene.pass_time(LEASE)
-        tasks.start_soon(call, answering_after(successor))
+        tasks.start_soon(call, successor)
         await anyio.wait_all_tasks_blocked()
         slow.done.set()
         for _ in range(20):

@@ -5,7 +5,7 @@
 2. Each of its open bookings is followed up in a transaction of its own. A repeated call goes on
    where an interrupted one ended.
 
-Payouts that become due later, or would be sent before 2, are held by
+A payout that becomes due later, or would be sent before step 2 has held it, is held by
 `booking_writes.hold_disabled_payout`.
 """
 
