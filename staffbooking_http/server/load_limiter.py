@@ -57,7 +57,8 @@ class LoadLimiter:
         beside: LoadLimiter | None = None,
         max_running_beside: int = 0,
     ) -> None:
-        """While requests of the limiter `beside` wait, at most `max_running_beside` run."""
+        """While requests of the limiter `beside` wait, at most `max_running_beside` run. An
+        overload there is one here too."""
         self._max_running = max_running
         self._loop = loop
         self._beside, self._max_running_beside = beside, max_running_beside
@@ -75,10 +76,9 @@ class LoadLimiter:
     def is_overloaded(self) -> bool:
         """Whether a new request would be refused."""
         waiting_count = len(self._waiting)
-        if waiting_count < self._max_running:
+        if waiting_count < self._running_bound():
             return False
-        is_overload = self._loop.time() - self._refused_at < OVERLOAD_SECONDS
-        return is_overload or waiting_count >= MAX_WAITING
+        return waiting_count >= MAX_WAITING or self._is_in_overload()
 
     def submit(self, request: Request) -> None:
         """Start a request, let it wait, or refuse it."""
@@ -112,10 +112,18 @@ class LoadLimiter:
         """Stop counting a request, if it counts, and start the next."""
         self.pause(request)
 
-    def _has_room(self) -> bool:
+    def _running_bound(self) -> int:
+        """How many may run now; in an overload as many wait."""
         others_wait = self._beside is not None and self._beside._waiting
-        max_running = self._max_running_beside if others_wait else self._max_running
-        while len(self._running) >= max_running:
+        return self._max_running_beside if others_wait else self._max_running
+
+    def _is_in_overload(self) -> bool:
+        if self._loop.time() - self._refused_at < OVERLOAD_SECONDS:
+            return True
+        return self._beside is not None and self._beside._is_in_overload()
+
+    def _has_room(self) -> bool:
+        while len(self._running) >= self._running_bound():
             oldest = next(iter(self._running), None)
             if oldest is None or self._running[oldest] > self._loop.time():
                 return False

@@ -223,3 +223,14 @@ def test_a_queue_that_ends_makes_room_beside_it(timers: Timers) -> None:
     reads.finish(read)
 
     assert [each.state for each in submitted] == [*["started"] * 3, "waiting"]
+
+
+def test_an_overload_beside_shortens_the_queue(timers: Timers) -> None:
+    """In an overload by the other limiter's requests no more wait than may run beside them, though
+    none was refused here."""
+    reads = LoadLimiter(1, timers)
+    changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
+    submit(reads, 2)
+    reads.note_refusal()
+
+    assert states(submit(changes, 3)) == ["started", "waiting", "refused"]
