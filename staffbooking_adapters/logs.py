@@ -74,13 +74,15 @@ def make_formatter(log_format: LogFormat, *, colors: bool = False) -> logging.Fo
 
 
 def _import_structlog() -> ModuleType:
-    """structlog without rich, which it would import for tracebacks in color: 7 MB."""
-    is_hidden = sys.modules.setdefault("rich", None) is None  # type: ignore[arg-type]
+    """structlog without what it would import for functions that are not used here: rich for
+    tracebacks in color, greenlet for contexts of greenlets."""
+    hidden = {"greenlet", "rich"} - sys.modules.keys()
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         import structlog
     finally:
-        if is_hidden:
-            del sys.modules["rich"]
+        for name in hidden:
+            del sys.modules[name]
     return structlog
 
 
