@@ -14,8 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-import anyio.to_thread
+from anyio import to_thread
 from attrs import evolve
 
 from staffbooking_adapters.extras import check_extra
@@ -276,8 +275,7 @@ def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> St
 
 
 class _LazySender:
-    """A webhook sender that is created on first use: commands send no webhooks, and servers few.
-    Its libraries are imported in a thread, so that no request waits for them."""
+    """A webhook sender that is created on first use; a thread imports it, so that none waits."""
 
     def __init__(self, *, insecure: bool) -> None:
         self._insecure = insecure
@@ -298,11 +296,8 @@ class _LazySender:
     async def _get_sender(self) -> HttpSender:
         if self._sender is None:
             check_extra("worker")
-            module = await anyio.to_thread.run_sync(
-                import_module, "staffbooking_adapters.webhook.sender"
-            )
-            if self._sender is None:  # Another call may have made it meanwhile.
-                self._sender = module.HttpSender(insecure=self._insecure)
+            module = await to_thread.run_sync(import_module, "staffbooking_adapters.webhook.sender")
+            self._sender = self._sender or module.HttpSender(insecure=self._insecure)
         return self._sender
 
 
