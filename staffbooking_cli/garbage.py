@@ -2,7 +2,7 @@
 
 By default Python does after every 700 new objects. A command's modules are 200,000 objects and a
 server's 350,000, nearly all of which stay: looking through them again and again took a quarter of a
-short command's time. The rest is found three or four times, so that later modules take its place.
+short command's time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ import gc
 import linecache
 from typing import Any
 
-_RARE_THRESHOLD = 75_000
+_RARE_THRESHOLD = 500_000
+_LOADING_THRESHOLD = 75_000
 _usual_thresholds = gc.get_threshold()
 
 
 def collect_rarely() -> None:
-    """Collect after every 75,000 new objects: for the start of a process, and for commands that
+    """Collect after every 500,000 new objects: for the start of a process, and for commands that
     end soon or, as the import of rows does, create few cycles."""
     gc.set_threshold(_RARE_THRESHOLD, *_usual_thresholds[1:])
+
+
+def collect_while_loading() -> None:
+    """Collect after every 75,000 new objects, so that later modules take the place of garbage (4 MB
+    of a server): for a process that will go on."""
+    gc.set_threshold(_LOADING_THRESHOLD, *_usual_thresholds[1:])
 
 
 def collect_as_usual() -> None:
