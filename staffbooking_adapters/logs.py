@@ -11,14 +11,15 @@ import sys
 import time
 from collections.abc import Mapping, MutableMapping
 from datetime import datetime
-from typing import Any, TextIO
-
-import structlog
-from structlog.typing import EventDict, Processor
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TextIO
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.settings_logs import LogFormat
 from staffbooking_core.request_context import CURRENT_REQUEST_ID
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor
 
 MAX_LINE_BYTES = 4096
 _MAX_VALUE_CHARACTERS = 500
@@ -49,6 +50,7 @@ def configure_logging(
 
 def make_formatter(log_format: LogFormat, *, colors: bool = False) -> logging.Formatter:
     """The formatter of records in a format."""
+    structlog = _import_structlog()
     shared: list[Processor] = [
         structlog.stdlib.ExtraAdder(),
         structlog.stdlib.add_logger_name,
@@ -69,6 +71,19 @@ def make_formatter(log_format: LogFormat, *, colors: bool = False) -> logging.Fo
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
     )
     return formatter if log_format is LogFormat.JSON else _LineLimit(formatter)
+
+
+def _import_structlog() -> ModuleType:
+    """structlog without what it would import for functions that are not used here: rich for
+    tracebacks in color, greenlet for contexts of greenlets."""
+    hidden = {"greenlet", "rich"} - sys.modules.keys()
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        import structlog
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+    return structlog
 
 
 class _LineLimit(logging.Formatter):

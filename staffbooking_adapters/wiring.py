@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anyio import to_thread
 from attrs import evolve
 
 from staffbooking_adapters.extras import check_extra
@@ -194,7 +196,7 @@ async def open_ports(
                 if problem.is_disk_fault:
                     raise StoreUnavailable(f"files folder: {problem.text}")
                 raise SettingsError("FILES_DIR", f"can't be used: {problem.text}")
-            sender.get_sender()
+            check_extra("worker")
             content_filter.load()
             calendars.load()
             pictures.load()
@@ -273,7 +275,7 @@ def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> St
 
 
 class _LazySender:
-    """A webhook sender that is created on first use: most commands send no webhooks."""
+    """A webhook sender that is created on first use; a thread imports it, so that none waits."""
 
     def __init__(self, *, insecure: bool) -> None:
         self._insecure = insecure
@@ -282,21 +284,20 @@ class _LazySender:
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, timeout_seconds: float
     ) -> int | DeliveryFailure:
-        return await self.get_sender().send(url, headers, body, timeout_seconds)
+        return await (await self._get_sender()).send(url, headers, body, timeout_seconds)
 
     async def resolves_to_unsafe(self, host: str) -> bool:
-        return await self.get_sender().resolves_to_unsafe(host)
+        return await (await self._get_sender()).resolves_to_unsafe(host)
 
     async def close(self) -> None:
         if self._sender is not None:
             await self._sender.close()
 
-    def get_sender(self) -> HttpSender:
+    async def _get_sender(self) -> HttpSender:
         if self._sender is None:
             check_extra("worker")
-            from staffbooking_adapters.webhook.sender import HttpSender
-
-            self._sender = HttpSender(insecure=self._insecure)
+            module = await to_thread.run_sync(import_module, "staffbooking_adapters.webhook.sender")
+            self._sender = self._sender or module.HttpSender(insecure=self._insecure)
         return self._sender
 
 

@@ -23,6 +23,7 @@ def main() -> None:
             # Characters that the terminal's encoding lacks are printed as escapes.
             stream.reconfigure(errors="backslashreplace")
     garbage.collect_rarely()
+    garbage.forget_generated_source()
     try:
         from staffbooking_cli.app import app
     except ModuleNotFoundError as error:

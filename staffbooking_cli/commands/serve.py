@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from staffbooking_cli import render
+from staffbooking_cli import garbage, render
 from staffbooking_cli.session import find_schema_problem, lasting_ports, read_settings
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def serve(
     from staffbooking_adapters.logs import configure_logging
     from staffbooking_cli.running import open_socket
 
+    garbage.collect_while_loading()
     first = read_settings()
     configure_logging(first.log_format, first.log_level)
     with open_socket(host, port) as listening:

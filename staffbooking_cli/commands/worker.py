@@ -30,6 +30,7 @@ def worker(
     settings = read_settings()
     configure_logging(settings.log_format, settings.log_level)
     if not drain:
+        garbage.collect_while_loading()
         anyio.run(_run_until_stopped, settings, backend_options={"use_uvloop": True})
         return
     done = run_command(drain_all)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -186,3 +188,14 @@ def test_an_access_line_has_the_form_of_other_lines(
     else:
         head = "2027-03-01T12:00:00.000005Z [info     ] request [staffbooking.access]"
         assert line == f"{head} status=200"
+
+
+def test_what_structlog_would_import_for_nothing_is_left_out() -> None:
+    """The log is configured without rich and greenlet, which can be imported later."""
+    code = (
+        "import sys; from staffbooking_adapters.logs import configure_logging\n"
+        "configure_logging(); print({'rich', 'greenlet'} & sys.modules.keys())\n"
+        "import greenlet, rich.console"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

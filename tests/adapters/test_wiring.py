@@ -159,7 +159,7 @@ async def test_the_sender_is_created_on_first_use(
     ("is_long_running", "late"),
     [
         (False, {"aiohttp", "aiodns", "cryptography", "redis", "PIL"}),
-        (True, {"aiohttp", "asyncpg", "cryptography", "stripe"}),
+        (True, {"aiodns", "aiohttp", "asyncpg", "cryptography", "stripe", "yarl"}),
     ],
     ids=["command", "server or worker"],
 )
@@ -167,7 +167,7 @@ async def test_unused_ports_load_no_library(
     database_url: str, is_long_running: bool, late: set[str]
 ) -> None:
     """Ports that are opened but not used load no library for webhooks, seals, images or
-    broadcasts; those of a long-running process on SQLite load none for calendars of others."""
+    broadcasts; those of a long-running process on SQLite load none for webhooks and calendars."""
     environ = {"STAFFBOOKING_DATABASE_URL": database_url}
     if not is_long_running:
         environ["STAFFBOOKING_REDIS_URL"] = "redis://127.0.0.1:1"

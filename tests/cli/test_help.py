@@ -168,6 +168,19 @@ def test_a_process_that_goes_on_collects_garbage_as_usual() -> None:
     assert ran.stdout.split() == ["True", "True", "True"]
 
 
+def test_a_process_keeps_no_source_of_generated_methods() -> None:
+    """A process of the command line keeps no source of the methods that attrs generates; source
+    that is read from files is found as before."""
+    code = (
+        "import linecache; from staffbooking_cli import garbage\n"
+        "garbage.forget_generated_source(); import attrs, staffbooking_core.policy\n"
+        "print(attrs.has(staffbooking_core.policy.Policy), len(linecache.cache))\n"
+        "print(bool(linecache.getlines(attrs.__file__)), len(linecache.cache))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "0", "True", "1"]
+
+
 def run_and_list_packages(
     *arguments: str, env: dict[str, str] | None = None
 ) -> tuple[str, set[str]]:
