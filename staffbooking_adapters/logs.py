@@ -183,9 +183,8 @@ def render_access_line(log_format: LogFormat, at: datetime, fields: Mapping[str,
 
 def _format_timestamp(at: datetime) -> str:
     """The time in UTC, at a third of the cost of `isoformat`."""
-    date = (at.year, at.month, at.day)
-    time = (at.hour, at.minute, at.second, at.microsecond)
-    return "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ" % (date + time)
+    date = f"{at.year:04}-{at.month:02}-{at.day:02}"
+    return f"{date}T{at.hour:02}:{at.minute:02}:{at.second:02}.{at.microsecond:06}Z"
 
 
 @cache

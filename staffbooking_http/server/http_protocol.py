@@ -38,6 +38,7 @@ REFUSAL_TIMEOUT_SECONDS = 2.0
 """Seconds that a client has to read why its input was refused."""
 
 _END_OF_HEAD = b"\r\n\r\n"
+_CHECKED_HEADERS = frozenset({b"host", b"origin", b"transfer-encoding"})
 _ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
 
 
@@ -220,15 +221,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         origins: list[int] = []
         codings: list[bytes] = []
         for position, (name, value) in enumerate(self.headers):
+            if name not in _CHECKED_HEADERS:
+                continue
             if name == b"host":
                 hosts.append(position)
             elif name == b"origin":
                 origins.append(position)
-            elif name == b"transfer-encoding":
+            else:
                 codings.append(value.strip(b" \t").lower())
         if len(hosts) != 1 or not self._is_valid_host(self.headers[hosts[0]][1]):
             raise MalformedRequest("A request has exactly one valid Host")
-        self._normalize_target(hosts[0])
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            self._normalize_target(hosts[0])
         if len(origins) > 1:
             self._join_equal_origins(origins)
         if codings and (version == "1.0" or codings != [b"chunked"]):
@@ -243,11 +247,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return True
 
     def _normalize_target(self, host_position: int) -> None:
-        """Check the target (RFC 9112, 3.2). An absolute one becomes its path, and its authority
-        the Host."""
+        """Check a target that is no path (RFC 9112, 3.2). An absolute one becomes its path, and its
+        authority the Host."""
         if b"#" in self.url:
             raise MalformedRequest("The target has no fragment")
-        if self.url.startswith(b"/") or (self.url, self.parser.get_method()) == (b"*", b"OPTIONS"):
+        if (self.url, self.parser.get_method()) == (b"*", b"OPTIONS"):
             return
         if not (match := _ABSOLUTE_TARGET.fullmatch(self.url)):
             raise MalformedRequest("The target is a path or an absolute http address")
