@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping, MutableMapping
 from datetime import datetime
-from functools import cache
 from typing import Any, TextIO
 
 import structlog
@@ -171,22 +170,9 @@ _ACCESS_HEAD = f'"level":"info","logger":"{ACCESS_LOGGER_NAME}","event":"request
 def render_access_line(log_format: LogFormat, at: datetime, fields: Mapping[str, Any]) -> str:
     """One line about a finished request, in the form of the other records. Records of the access
     logger are not formatted by structlog: that would take a tenth of a small request's time."""
-    timestamp = _format_timestamp(at)
+    timestamp = f"{at.isoformat(timespec='microseconds')[:-6]}Z"
     if log_format is LogFormat.JSON:
         # Spliced, since the head needs no escaping.
         return f'{{"timestamp":"{timestamp}",{_ACCESS_HEAD},{codec.encode(fields).decode()[1:]}'
-    if None in fields.values():
-        fields = {name: value for name, value in fields.items() if value is not None}
-    shown = _text_template(tuple(fields)) % tuple(fields.values())
+    shown = " ".join([f"{name}={value}" for name, value in fields.items() if value is not None])
     return f"{timestamp} [info     ] request [{ACCESS_LOGGER_NAME}] {shown}"
-
-
-def _format_timestamp(at: datetime) -> str:
-    """The time in UTC, at a third of the cost of `isoformat`."""
-    date = f"{at.year:04}-{at.month:02}-{at.day:02}"
-    return f"{date}T{at.hour:02}:{at.minute:02}:{at.second:02}.{at.microsecond:06}Z"
-
-
-@cache
-def _text_template(names: tuple[str, ...]) -> str:
-    return " ".join([f"{name}=%s" for name in names])

@@ -23,7 +23,6 @@ _SECRET_PATH = re.compile(
     r"(/calendars/|/notifications/unsubscribe/|/account/(?:verify-email|reset-password)/).*", re.S
 )
 """Paths that end in a secret."""
-_SECRET_PREFIXES = ("/calendars/", "/notifications/", "/account/")
 
 
 class RequestEntry:
@@ -136,6 +135,6 @@ def note_caller(scope: Scope, user_id: int, key_id: int | None = None) -> None:
 
 def shown_path(path: str) -> str:
     """The path without its secret, in one line."""
-    if path.startswith(_SECRET_PREFIXES) and (secret := _SECRET_PATH.fullmatch(path)) is not None:
+    if (secret := _SECRET_PATH.fullmatch(path)) is not None:
         return f"{secret[1]}..."
     return escape_text(path[:_MAX_PATH_CHARACTERS])
