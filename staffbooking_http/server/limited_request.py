@@ -91,7 +91,7 @@ def _write_whole_response(
 ) -> bool:
     """Write a usual response that is complete with this message. Returns whether it was."""
     body = message.get("body", b"")
-    headers = [*cycle.default_headers, *start["headers"]]
+    headers = [*cycle.default_headers, *start.get("headers", ())]
     values = dict(headers)
     if (
         values.get(b"content-length") != b"%d" % len(body)
