@@ -257,20 +257,20 @@ async def receive_until(client: anyio.abc.ByteReceiveStream, end: bytes) -> None
             received += await client.receive()
 
 
-KEPT = b"GET / HTTP/1.1\r\n" + HOST + b"\r\n"
+KEPT = GET + HOST + b"\r\n"
 
 
 async def test_an_idle_connection_is_closed() -> None:
     """A connection is closed once nothing was asked for a while. Each request begins the time
     anew, though its timer is set once."""
     async with (
-        edge(keep_alive_seconds=0.6) as port,
+        edge(keep_alive_seconds=1.0) as port,
         await anyio.connect_tcp("127.0.0.1", port) as client,
     ):
-        for _ in range(4):
+        for _ in range(3):
             await client.send(KEPT)
-            await receive_until(client, b"}\n0\r\n\r\n")
-            await anyio.sleep(0.3)
+            await receive_until(client, LAST_CHUNK)
+            await anyio.sleep(0.4)
         with pytest.raises(anyio.EndOfStream):
             await receive_until(client, b"nothing more")
 
@@ -279,18 +279,18 @@ async def test_a_slow_request_outlives_the_time_of_idle_connections() -> None:
     """While a request arrives or is answered, its connection is not idle."""
 
     async def answer_slowly(scope: Any, receive: Any, send: Any) -> None:
-        await anyio.sleep(0.5 if scope["path"] == "/slow" else 0)
+        await anyio.sleep(0.7 if scope["path"] == "/slow" else 0)
         await echo(scope, receive, send)
 
     slow = KEPT.replace(b"/ HTTP", b"/slow HTTP")
     async with (
-        edge(application=answer_slowly, keep_alive_seconds=0.3) as port,
+        edge(application=answer_slowly, keep_alive_seconds=0.5) as port,
         await anyio.connect_tcp("127.0.0.1", port) as client,
     ):
         await client.send(KEPT)
-        await receive_until(client, b"}\n0\r\n\r\n")
+        await receive_until(client, LAST_CHUNK)
         await client.send(slow[:10])
-        await anyio.sleep(0.5)
+        await anyio.sleep(0.7)
         await client.send(slow[10:])
         await receive_until(client, b"/slow")
 
