@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _MAX_SHARED_READS = 500
 
 _CROCKFORD_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CROCKFORD_PAIRS = [
+    first + second for first in _CROCKFORD_ALPHABET for second in _CROCKFORD_ALPHABET
+]
 
 
 class SystemClock:
@@ -95,10 +98,11 @@ class SystemIds:
 
 
 def _encode_base32(number: int, length: int) -> str:
+    """An even number of digits, two at a time."""
     digits = ""
-    for _ in range(length):
-        number, digit = divmod(number, 32)
-        digits = _CROCKFORD_ALPHABET[digit] + digits
+    for _ in range(length // 2):
+        number, pair = divmod(number, len(_CROCKFORD_PAIRS))
+        digits = _CROCKFORD_PAIRS[pair] + digits
     return digits
 
 

@@ -242,33 +242,24 @@ class StaffbookingApp(Litestar):
         scope = strip_mount_path(scope, self._base_path)
         request_id = scope[REQUEST_ID_KEY] = find_request_id(self.site, scope)
         outer = CURRENT_REQUEST_ID.set(request_id)
+        access_log = self._access_log if scope["type"] == "http" else None
+        entry = None if access_log is None else access_log.begin(scope, send)
         try:
-            if self._access_log is None or scope["type"] != "http":
-                await self._route(scope, receive, send)
-            else:
-                await self._route_logged(self._access_log, scope, receive, send)
+            await self._route(scope, receive, send if entry is None else entry.send)
         finally:
+            if access_log is not None and entry is not None:
+                access_log.end(entry)
             CURRENT_REQUEST_ID.reset(outer)
 
-    async def _route_logged(
-        self, access_log: AccessLog, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        entry, send = access_log.begin(scope, send)
-        try:
-            await self._route(scope, receive, send)
-        finally:
-            access_log.end(entry)
-
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         found = self._tables[scope["type"]].find(scope["path"])
         if found is None and self._has_litestar_route(scope):
-            await super().__call__(scope, receive, send)  # type: ignore[arg-type]
-        elif found and self._is_page(found[0], scope):
-            await self._show_page(scope, receive, send)
-        elif self._middleware_stack is None:
-            await self._answer(found, scope, receive, send)
-        else:
-            await self._answer_through_middleware(self._middleware_stack, scope, receive, send)
+            return super().__call__(scope, receive, send)  # type: ignore[arg-type]
+        if found and self._is_page(found[0], scope):
+            return self._show_page(scope, receive, send)
+        if self._middleware_stack is None:
+            return self._answer(found, scope, receive, send)
+        return self._answer_through_middleware(self._middleware_stack, scope, receive, send)
 
     def _is_page(self, entry: TableEntry, scope: Scope) -> bool:
         """Whether a page answers. A path may be a page to browsers that only takes POST of

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
-from staffbooking_core.domain.accounts.users import Session, User
+from staffbooking_core.domain.accounts.users import Actor, Session, User
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision
 
 __all__ = ["Admission", "ApiKeyCaller", "SessionCaller"]
@@ -23,6 +23,13 @@ class ApiKeyCaller:
 
     key: ApiKey
     owner: User
+    actor: Actor = field(init=False, eq=False, repr=False)
+    """The owner as an actor with this key. An adapter may return the same caller again, so that it
+    is made once."""
+
+    @actor.default
+    def _make_actor(self) -> Actor:
+        return Actor(self.owner.id, self.owner.role, self.key.id)
 
 
 @frozen

@@ -11,7 +11,6 @@ from attrs import frozen
 from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import (
-    Actor,
     Role,
     User,
     hash_session_token,
@@ -221,8 +220,7 @@ async def _admit_api_key(
     except Unauthenticated:
         await rate_limits.count_address(call)
         raise
-    call.user = caller.owner
-    call.actor = Actor(caller.owner.id, caller.owner.role, caller.key.id)
+    call.user, call.actor = caller.owner, caller.actor
     note_caller(call.scope, caller.owner.id, caller.key.id)
     return verdicts
 

@@ -26,9 +26,11 @@ _SECRET_PATH = re.compile(
 
 
 class RequestEntry:
-    """What a line says of one request. The pipeline and the pages set the caller."""
+    """What a line says of one request. The pipeline and the pages set the caller, and the response
+    is noted as it is sent."""
 
     __slots__ = (
+        "_send",
         "ended",
         "ended_at",
         "key_id",
@@ -46,7 +48,8 @@ class RequestEntry:
     ended_at: datetime
     """The wall time of the end."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._send = send
         self.request_id: str = scope[REQUEST_ID_KEY]
         self.method: str = scope["method"]
         self.path: str = scope["path"]
@@ -58,12 +61,13 @@ class RequestEntry:
         """0 stands for a client that disconnected."""
         self.size = 0
 
-    def note(self, message: AsgiMessage) -> None:
-        """Note the status and the size of a response as it is sent."""
+    def send(self, message: AsgiMessage) -> Awaitable[None]:
+        """Send a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         else:
             self.size += len(message.get("body", b""))
+        return self._send(message)
 
     def fields(self) -> dict[str, object]:
         """The fields of the line, in their order."""
@@ -98,19 +102,15 @@ class AccessLog:
     def is_enabled(self) -> bool:
         return logging.getLogger(ACCESS_LOGGER_NAME).isEnabledFor(logging.INFO)
 
-    def begin(self, scope: Scope, send: Send) -> tuple[RequestEntry, Send]:
-        """The entry of a request, and its `send` that notes the response."""
-        entry = scope[ENTRY_KEY] = RequestEntry(scope)
-
-        def send_noted(message: AsgiMessage) -> Awaitable[None]:
-            entry.note(message)
-            return send(message)
-
-        return entry, send_noted
+    def begin(self, scope: Scope, send: Send) -> RequestEntry:
+        """The entry of a request, through which its response is sent."""
+        entry = scope[ENTRY_KEY] = RequestEntry(scope, send)
+        return entry
 
     def end(self, entry: RequestEntry) -> None:
         """Add a finished request."""
         entry.ended, entry.ended_at = perf_counter(), self._now()
+        del entry._send  # The request's own memory is not kept until the line is written.
         if not self._ended:
             asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SECONDS, self.flush)
         self._ended.append(entry)

@@ -122,17 +122,18 @@ class Pipeline:
             reply = self._to_error_page(scope, reply)
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, perf_counter() - started)
-        own = (*self._default_headers(reply), (b"x-request-id", request_id.encode()))
-        if route is not None and route.headers:
-            own = (*own, *route.headers)
+        headers = [*self._default_headers(reply), (b"x-request-id", request_id.encode())]
+        if route is not None:
+            headers += route.headers
         if resource is None or resource.is_rate_limited:
-            verdict = (
-                rate_limits.unmatched_verdict(call)
-                if route is None
-                else await rate_limits.current_verdict(call)
-            )
-            own = (*own, *rate_limits.headers(verdict))
-        await send_reply(send, reply, own, omits_body=scope["method"] == "HEAD")
+            if (verdict := call.verdict) is None:
+                verdict = (
+                    rate_limits.unmatched_verdict(call)
+                    if route is None
+                    else await rate_limits.peek_verdict(call)
+                )
+            headers += rate_limits.headers(verdict)
+        await send_reply(send, reply, headers, omits_body=scope["method"] == "HEAD")
 
     def _default_headers(self, reply: Reply) -> Sequence[Header]:
         """The default headers that the reply does not override."""
@@ -147,18 +148,12 @@ async def send_reply(
 ) -> None:
     """Send a reply. 204 and 304 have neither Content-Type nor Content-Length; HEAD has the
     Content-Length of GET."""
-    content: tuple[Header, ...] = ()
+    all_headers = [*headers, *reply.headers]
     if reply.status not in (204, 304):
-        content = ((b"content-type", reply.media_type),)
+        all_headers.append((b"content-type", reply.media_type))
         if reply.body_stream is None:
-            content += ((b"content-length", b"%d" % len(reply.body)),)
-    await send(
-        {
-            "type": "http.response.start",
-            "status": reply.status,
-            "headers": [*content, *headers, *reply.headers],
-        }
-    )
+            all_headers.append((b"content-length", b"%d" % len(reply.body)))
+    await send({"type": "http.response.start", "status": reply.status, "headers": all_headers})
     if reply.body_stream is not None and not omits_body:
         async with aclosing(reply.body_stream) as pieces:
             async for piece in pieces:
@@ -169,7 +164,7 @@ async def send_reply(
 
 def _is_refused_page_load(scope: Scope, reply: Reply) -> bool:
     """Whether a page's address was loaded and refused."""
-    return scope["method"] in ("GET", "HEAD") and reply.status in _PAGE_REFUSALS
+    return reply.status in _PAGE_REFUSALS and scope["method"] in ("GET", "HEAD")
 
 
 async def _dispatch(call: Call, resource: Resource | None, route: Route | None) -> Reply:
@@ -181,7 +176,10 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     endpoint = route.endpoint
     await endpoint.access.admit(call)
     has_key = endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER)
-    return await _check_target_first(call, endpoint, _handle_once if has_key else _handle)
+    handle = _handle_once if has_key else _handle
+    if endpoint.check_target is None:
+        return await handle(call, endpoint)
+    return await _check_target_first(call, endpoint, handle)
 
 
 async def _check_target_first(

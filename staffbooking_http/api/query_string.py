@@ -188,7 +188,7 @@ def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
     unknown_keys: set[bytes] = set()
     for part in raw.split(b"&"):
         encoded, _, value = part.replace(b"+", b" ").partition(b"=")
-        key = unquote_to_bytes(encoded)
+        key = _unquote(encoded)
         if (name := names.get(key)) is None:
             if key in unknown_keys:
                 errors[key[:_MAX_REPORTED_KEY_BYTES].decode(errors="replace")] = "is given twice"
@@ -198,11 +198,15 @@ def _parse(cls: type, raw: bytes, *, is_strict: bool = True) -> Any:
         if name in values:
             errors[name] = "is given twice"
         try:
-            values[name] = unquote_to_bytes(value).decode()
+            values[name] = _unquote(value).decode()
         except UnicodeDecodeError:
             values[name], errors[name] = "", "must be in UTF-8"
     convert = structure_query if is_strict else structure_form
     return convert(cls, values, errors)
+
+
+def _unquote(encoded: bytes) -> bytes:
+    return unquote_to_bytes(encoded) if b"%" in encoded else encoded
 
 
 _parse_cached = lru_cache(maxsize=1024)(_parse)

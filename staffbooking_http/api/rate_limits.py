@@ -89,11 +89,9 @@ def apply_verdicts(call: Call, verdicts: Sequence[RateLimitDecision]) -> None:
             raise RateLimitExceeded(verdict)
 
 
-async def current_verdict(call: Call) -> RateLimitDecision:
-    """The decision shown in the response headers. If the call was refused before it was counted,
-    that is the general window of the address, without a hit."""
-    if call.verdict is not None:
-        return call.verdict
+async def peek_verdict(call: Call) -> RateLimitDecision:
+    """The decision shown in the response headers of a call that was refused before it was counted:
+    the general window of the address, without a hit."""
     rule = call.ports.policy.limits.general
     try:
         return await call.ports.admission.peek(_general_window_key(call), rule, call.now)

@@ -8,14 +8,10 @@ Trailer fields are read and dropped.
 """
 
 import asyncio
-import math
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
 
 import httptools
 import uvicorn
-from attrs import define
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -25,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from staffbooking_http.api.endpoint import Header
 from staffbooking_http.api.errors import error_body
 from staffbooking_http.channel.uvicorn_protocol import BoundedWebSocketProtocol, is_valid_handshake
-from staffbooking_http.server.load_limiter import LoadLimiter
+from staffbooking_http.server.limited_request import Application, LimitedRequest
 from staffbooking_http.server.overload import Overload
 from staffbooking_http.server.peer_connections import PeerConnections
 from staffbooking_http.server.request_scan import HOST_PATTERN, VALID_HOST
@@ -41,9 +37,8 @@ MAX_CONNECTIONS = 4000
 REFUSAL_TIMEOUT_SECONDS = 2.0
 """Seconds that a client has to read why its input was refused."""
 
-Application: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
-
 _END_OF_HEAD = b"\r\n\r\n"
+_CHECKED_HEADERS = frozenset({b"host", b"origin", b"transfer-encoding"})
 _ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
 
 
@@ -83,8 +78,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _head_has_begun = False
     _is_resuming = False
     """Whether a new parser is being told of a request that another one has parsed."""
-    _refused_at = -math.inf
-    """The time of the last early refusal."""
+    _active_at = 0.0
+    """The time of the last input or response."""
     _last_valid_host: bytes | None = None
     """Not checked again: the requests of a connection mostly have the same Host."""
     _is_deaf = False
@@ -114,9 +109,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     # Input --------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self._refuse_early(data):
+        self._active_at = self.loop.time()
+        overload = self.config.overload
+        if overload is not None and overload.is_overloaded() and self._refuse_early(overload, data):
             return
-        self._unset_keepalive_if_required()
         while data and not self._is_deaf and self.transport.get_protocol() is self:
             size = self._next_piece_size(data)
             self._section_bytes += size
@@ -127,33 +123,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self._is_deaf and self.transport.get_protocol() is self:
             self._watch_input()
 
-    def _refuse_early(self, data: bytes) -> bool:
+    def _refuse_early(self, overload: Overload, data: bytes) -> bool:
         """Refuse a whole request without a parse, if it is one too many."""
-        is_idle = self.cycle is None or self.cycle.response_complete
-        if self.config.overload is None or not is_idle or self._head_has_begun or self._is_deaf:
+        if self._is_deaf or not self._is_idle():
             return False
-        if not self._is_between_bodies or self._section_bytes:
-            return False
-        if (response := self.config.overload.refuse_early(data, self.client)) is None:
+        if (response := overload.refuse_early(data, self.client)) is None:
             return False
         self._cancel_input_timer()
         self.transport.write(response)
-        self._refused_at = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._arm_keep_alive_timer()
+        self._keep_alive_from_now()
         return True
-
-    def _arm_keep_alive_timer(self) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close an idle connection. A refusal does not move the timer, so it is looked at now."""
-        if self.loop.time() - self._refused_at < self.timeout_keep_alive:
-            self._arm_keep_alive_timer()
-        else:
-            super().timeout_keep_alive_handler()
 
     def _next_piece_size(self, data: bytes) -> int:
         """The number of bytes to parse at once: at most to the end of the head, so that the bytes
@@ -169,6 +148,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             if self._should_upgrade():
                 self._cancel_input_timer()
+                self._unset_keepalive_if_required()
                 self.handle_websocket_upgrade()
             else:
                 self._continue_without_upgrade(piece[upgrade.args[0] :])
@@ -241,15 +221,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         origins: list[int] = []
         codings: list[bytes] = []
         for position, (name, value) in enumerate(self.headers):
+            if name not in _CHECKED_HEADERS:
+                continue
             if name == b"host":
                 hosts.append(position)
             elif name == b"origin":
                 origins.append(position)
-            elif name == b"transfer-encoding":
+            else:
                 codings.append(value.strip(b" \t").lower())
         if len(hosts) != 1 or not self._is_valid_host(self.headers[hosts[0]][1]):
             raise MalformedRequest("A request has exactly one valid Host")
-        self._normalize_target(hosts[0])
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            self._normalize_target(hosts[0])
         if len(origins) > 1:
             self._join_equal_origins(origins)
         if codings and (version == "1.0" or codings != [b"chunked"]):
@@ -264,11 +247,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return True
 
     def _normalize_target(self, host_position: int) -> None:
-        """Check the target (RFC 9112, 3.2). An absolute one becomes its path, and its authority
-        the Host."""
+        """Check a target that is no path (RFC 9112, 3.2). An absolute one becomes its path, and its
+        authority the Host."""
         if b"#" in self.url:
             raise MalformedRequest("The target has no fragment")
-        if self.url.startswith(b"/") or (self.url, self.parser.get_method()) == (b"*", b"OPTIONS"):
+        if (self.url, self.parser.get_method()) == (b"*", b"OPTIONS"):
             return
         if not (match := _ABSOLUTE_TARGET.fullmatch(self.url)):
             raise MalformedRequest("The target is a path or an absolute http address")
@@ -301,13 +284,53 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         ):
             self.start_task(cycle, app)
         else:
-            limiter.submit(_LimitedRequest(self, cycle, app, limiter, overload))
+            limiter.submit(LimitedRequest(self, cycle, app, limiter, overload))
 
     def start_task(self, cycle: RequestResponseCycle, app: Application) -> None:
         """Start a request at once."""
         super()._start_asgi_task(cycle, app)
 
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._keep_alive_from_now()
+
     # Time limits and refusals ---------------------------------------------------------------
+
+    def _keep_alive_from_now(self) -> None:
+        """Keep the connection for a while. One timer serves many requests: when it is over, it
+        looks at the time of the last one."""
+        self._active_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._start_keep_alive_timer(self._active_at + self.timeout_keep_alive)
+
+    def _start_keep_alive_timer(self, until: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_at(until, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if it was idle for long enough. While a request arrives or is
+        answered, the next response starts the timer again."""
+        self.timeout_keep_alive_task = None
+        idle_until = self._active_at + self.timeout_keep_alive
+        if self._is_idle() and self.loop.time() < idle_until:
+            self._start_keep_alive_timer(idle_until)
+        elif self._is_idle():
+            super().timeout_keep_alive_handler()
+
+    def _is_idle(self) -> bool:
+        """Whether no part of a request has arrived that has no response yet."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return (
+            is_answered
+            and self._is_between_bodies
+            and not self._head_has_begun
+            and not self._section_bytes
+        )
 
     def _watch_input(self) -> None:
         """Limit the time of what must arrive next, once input has begun it."""
@@ -358,41 +381,3 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._input_timer = self.loop.call_later(REFUSAL_TIMEOUT_SECONDS, self.transport.close)
-
-
-@define(eq=False)
-class _LimitedRequest:
-    """A request that counts while it runs, except while its client sends the body."""
-
-    _protocol: BoundedHttpProtocol
-    _cycle: RequestResponseCycle
-    _app: Application
-    _limiter: LoadLimiter
-    _overload: Overload
-
-    @property
-    def is_abandoned(self) -> bool:
-        return self._cycle.disconnected
-
-    def start(self) -> None:
-        self._protocol.start_task(self._cycle, self._run)
-
-    def refuse(self) -> None:
-        self._overload.count_refusal()
-        self._protocol.start_task(self._cycle, self._overload.refusals)
-
-    async def _run(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await self._app(scope, self._receive, send)
-        finally:
-            self._limiter.finish(self)
-
-    async def _receive(self) -> Any:
-        if not self._cycle.more_body or self._cycle.message_event.is_set():
-            return await self._cycle.receive()
-        is_counted = self._limiter.pause(self)
-        try:
-            return await self._cycle.receive()
-        finally:
-            if is_counted:
-                self._limiter.resume(self)

@@ -58,11 +58,13 @@ class Overload:
             return None
         return self._reads if method in _READING_METHODS else self._changes
 
+    def is_overloaded(self) -> bool:
+        """Whether a new request may be refused."""
+        return self._reads.is_overloaded() or self._changes.is_overloaded()
+
     def refuse_early(self, data: bytes, client: tuple[str, int] | None) -> bytes | None:
         """The response to the request that `data` is, if it is refused and can be without a parse.
         None if it is served, or is for the application to refuse."""
-        if not (self._reads.is_overloaded() or self._changes.is_overloaded()):
-            return None
         if (found := self._scanner.scan(data)) is None or b"text/html" in data:
             return None
         method, path = found[0].decode(), found[1].decode()

@@ -99,7 +99,8 @@ class ApiKeyUsageRecorder:
 
     def record(self, key_id: int, now: datetime) -> None:
         uses, calls = self.unwritten.last_uses, self.unwritten.calls
-        uses[key_id] = max(now, uses.get(key_id, now))
+        if (last_use := uses.get(key_id)) is None or last_use < now:
+            uses[key_id] = now
         if not self._hour <= now < self._hour + _HOUR:
             self._hour = start_of_hour(now)
         place = key_id, self._hour

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
@@ -12,6 +12,7 @@ from sqlalchemy import (
     CompoundSelect,
     Text,
     and_,
+    any_,
     bindparam,
     cast,
     func,
@@ -37,9 +38,9 @@ from staffbooking_adapters.sql.accounts.store import (
     to_user,
 )
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import array_rows, in_array
+from staffbooking_adapters.sql.engine.dialect import in_array, split_text, split_text_rows
 from staffbooking_adapters.sql.engine.statements import Row, Statement
-from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import BigInt, Duration, Instant
 from staffbooking_adapters.sql.schema.bookings import api_keys, users
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
@@ -50,24 +51,23 @@ ApiKeyHit: TypeAlias = tuple[str, Permission | None, RateLimit]
 """A hit of the key with a digest under a rule, counted only if the key grants the permission."""
 
 
-_SELECT_CALLERS = (
-    select(
-        *(column.label(f"key_{column.name}") for column in API_KEY_COLUMNS),
-        *(column.label(f"owner_{column.name}") for column in USER_COLUMNS),
-    )
-    .join_from(api_keys, users, users.c.id == api_keys.c.owner_id)
-    .where(in_array(api_keys.c.digest, "digests"))
-)
-FIND_CALLERS = Statement(_SELECT_CALLERS)
+_SELECT_CALLERS = select(
+    *(column.label(f"key_{column.name}") for column in API_KEY_COLUMNS),
+    *(column.label(f"owner_{column.name}") for column in USER_COLUMNS),
+).join_from(api_keys, users, users.c.id == api_keys.c.owner_id)
+FIND_CALLERS = Statement(_SELECT_CALLERS.where(in_array(api_keys.c.digest, "digests")))
 
-_API_KEY_HIT_ROWS = array_rows(
+_API_KEY_HIT_ROWS = split_text_rows(
     "asked",
     digest=("asked_digests", Text()),
     permission=("asked_permissions", Text()),
     rule=("asked_rules", Text()),
-    resets_at=("asked_ends", Instant),
+    seconds=("asked_seconds", BigInt),
 )
-"""The permission "" means that none is required."""
+"""The hits of keys; `seconds` is the length of the window."""
+_NO_PERMISSION = "-"
+"""Stands for a hit that needs no permission. A text that is empty would be no list of one value."""
+_SECOND = timedelta(seconds=1)
 
 
 def _is_permitted(callers: CTE) -> ColumnElement[bool]:
@@ -93,12 +93,17 @@ def _is_permitted(callers: CTE) -> ColumnElement[bool]:
                 ),
             ),
         ),
-        or_(is_admin, _API_KEY_HIT_ROWS.c.permission == "", func.strpos(names, name) > 0),
+        or_(
+            is_admin,
+            _API_KEY_HIT_ROWS.c.permission == _NO_PERMISSION,
+            func.strpos(names, name) > 0,
+        ),
     )
 
 
 def _find_callers_and_count_hits() -> CompoundSelect[Any]:
-    callers = _SELECT_CALLERS.cte("found")
+    has_digest = api_keys.c.digest == any_(split_text("digests", Text()))
+    callers = _SELECT_CALLERS.where(has_digest).cte("found")
     scope = (
         _API_KEY_HIT_ROWS.c.rule
         + literal_column("':key:'", Text())
@@ -108,7 +113,10 @@ def _find_callers_and_count_hits() -> CompoundSelect[Any]:
         select(
             scope.label("scope"),
             literal_column("1", BigInt).label("n"),
-            _API_KEY_HIT_ROWS.c.resets_at,
+            (
+                bindparam("now", type_=Instant)
+                + _API_KEY_HIT_ROWS.c.seconds * literal_column("interval '1 second'", Duration)
+            ).label("resets_at"),
         )
         .join_from(_API_KEY_HIT_ROWS, callers, callers.c.key_digest == _API_KEY_HIT_ROWS.c.digest)
         .where(_is_permitted(callers))
@@ -147,11 +155,11 @@ async def find_callers_and_count_hits(
     rows = await connection.fetch_all(
         FIND_CALLERS_AND_COUNT_HITS,
         **hit_parameters(hits, now),
-        digests=list(digests),
-        asked_digests=[digest for digest, _, _ in key_hits],
-        asked_permissions=[permission or "" for _, permission, _ in key_hits],
-        asked_rules=[rule.name for _, _, rule in key_hits],
-        asked_ends=[now + rule.window for _, _, rule in key_hits],
+        digests=",".join(digests),
+        asked_digests=",".join([digest for digest, _, _ in key_hits]),
+        asked_permissions=",".join([permission or _NO_PERMISSION for _, permission, _ in key_hits]),
+        asked_rules=",".join([rule.name for _, _, rule in key_hits]),
+        asked_seconds=",".join([str(rule.window // _SECOND) for _, _, rule in key_hits]),
         now=now,
     )
     windows = {row[0]: to_window(row) for row in rows if row[0] is not None}

@@ -244,8 +244,8 @@ class CompanionsReader:
         rows = await self.connection.fetch_all(
             summaries_page(variant), **search_parameters(query, variant, offset, bounds)
         )
-        summaries = [summary for summary, _ in rows[:row_limit]]
-        return SearchPage(summaries, is_exact=all(is_exact for _, is_exact in rows[:1]))
+        is_exact = not rows or rows[0][1]
+        return SearchPage([*map(itemgetter(0), rows[:row_limit])], is_exact=is_exact)
 
     async def _is_weekday_common(self, query: CompanionQuery, day: date, size: int) -> bool:
         service = None if query.service is None else normalize_text(query.service)

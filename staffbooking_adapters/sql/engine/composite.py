@@ -132,6 +132,5 @@ def parameters_for(
     statement: Statement, connection: Connection, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The parameters that the statement has in this dialect."""
-    return {
-        name: params[name] for name in statement.compile_for(connection.dialect).parameter_names
-    }
+    names = statement.compile_for(connection.dialect).parameter_names
+    return dict(zip(names, map(params.__getitem__, names), strict=True))

@@ -129,11 +129,9 @@ def _json_items_cleared_on_sqlite(
 class _UnnestedArrays(FunctionElement[Any]):
     inherit_cache = False
 
-    def __init__(self, columns: Mapping[str, tuple[str, TypeEngine[Any]]]) -> None:
-        self.column_names = tuple(columns)
-        super().__init__(
-            *(array_parameter(parameter, kind) for parameter, kind in columns.values())
-        )
+    def __init__(self, arrays: Mapping[str, ColumnElement[Any]]) -> None:
+        self.column_names = tuple(arrays)
+        super().__init__(*arrays.values())
 
 
 @compiles(_UnnestedArrays, "postgresql")
@@ -160,8 +158,25 @@ def array_rows(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableVal
     `array_rows("hits", key=("keys", Text()), at=("times", Instant))` has the columns `key` and
     `at`; a call passes `keys` and `times`, of equal length.
     """
+    arrays = {key: array_parameter(*parameter) for key, parameter in columns.items()}
     alias_columns = [column(key, kind) for key, (_, kind) in columns.items()]
-    return _UnnestedArrays(columns).table_valued(*alias_columns).alias(name)
+    return _UnnestedArrays(arrays).table_valued(*alias_columns).alias(name)
+
+
+def split_text(parameter: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
+    """A list passed as one text, with commas between its values (PostgreSQL alone). The driver asks
+    two abstract classes about each value of an array, and none about a text."""
+    text = bindparam(parameter, type_=Text())
+    values: ColumnElement[Any] = func.string_to_array(text, literal(",", Text()))
+    return values if isinstance(kind, Text) else cast(values, ARRAY(kind))
+
+
+def split_text_rows(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableValuedAlias:
+    """Rows passed as parallel texts, each with commas between its values (PostgreSQL alone): like
+    `array_rows`, for values without commas."""
+    arrays = {key: split_text(*parameter) for key, parameter in columns.items()}
+    alias_columns = [column(key, kind) for key, (_, kind) in columns.items()]
+    return _UnnestedArrays(arrays).table_valued(*alias_columns).alias(name)
 
 
 class _BatchRows(FunctionElement[Any]):

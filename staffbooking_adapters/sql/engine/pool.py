@@ -52,7 +52,10 @@ class Pool(Generic[C]):
         """
         if self._is_closed:
             raise StoreUnavailable("the database is closed")
-        await self._acquire_slot(budget)
+        if self._free_slots:
+            self._free_slots -= 1
+        else:
+            await self._wait_for_slot(budget)
         while self._idle_connections:
             connection = self._idle_connections.pop()
             if self._is_alive(connection):
@@ -71,11 +74,9 @@ class Pool(Generic[C]):
         return connection
 
     def release(self, connection: C) -> None:
-        """Return a connection without an open transaction; a dead one is dropped."""
-        if self._is_alive(connection):
-            self._idle_connections.append(connection)
-        else:
-            self._open_connections.discard(connection)
+        """Return a connection without an open transaction. A dead one is dropped when it would be
+        lent again."""
+        self._idle_connections.append(connection)
         self._release_slot()
 
     async def close(self) -> None:
@@ -86,18 +87,19 @@ class Pool(Generic[C]):
         self._is_closed = True
         try:
             budget = DatabaseTime(CLOSE_TIMEOUT_SECONDS)
-            for _ in range(self._size):
-                await self._acquire_slot(budget)
+            for _ in range(self._size - self._take_free_slots()):
+                await self._wait_for_slot(budget)
         except StoreUnavailable:
             pass
         self._is_cut = True
         while self._open_connections:
             await self._disconnect(self._open_connections.pop())
 
-    async def _acquire_slot(self, budget: DatabaseTime) -> None:
-        if self._free_slots:
-            self._free_slots -= 1
-            return
+    def _take_free_slots(self) -> int:
+        taken, self._free_slots = self._free_slots, 0
+        return taken
+
+    async def _wait_for_slot(self, budget: DatabaseTime) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

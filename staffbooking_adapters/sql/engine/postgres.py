@@ -26,6 +26,7 @@ from staffbooking_adapters.sql.engine.errors import (
     unstorable_parameter_error,
 )
 from staffbooking_adapters.sql.engine.pool import Pool
+from staffbooking_adapters.sql.engine.prepared_connection import PreparedConnection
 from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
 from staffbooking_adapters.sql.engine.types import DurabilityMode
 from staffbooking_core.errors import StoreUnavailable
@@ -99,7 +100,11 @@ class PostgresDatabase(Database):
         started = monotonic()
         try:
             return await asyncpg.connect(  # type: ignore[no-untyped-call]
-                self._dsn, server_settings=self._settings, timeout=timeout, **CONNECT_OPTIONS
+                self._dsn,
+                server_settings=self._settings,
+                timeout=timeout,
+                connection_class=PreparedConnection,
+                **CONNECT_OPTIONS,
             )
         except (OSError, PostgresError, InterfaceError) as error:
             raise StoreUnavailable(f"cannot connect: {error or 'no response'}") from error
@@ -178,8 +183,8 @@ class PostgresDatabase(Database):
         finally:
             self._pool.release(driver)
 
-    async def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> list[Row]:
-        return await run_with_retries(
+    def _fetch(self, compiled: CompiledStatement, arguments: Arguments) -> Awaitable[list[Row]]:
+        return run_with_retries(
             self._call_in_autocommit, _driver_fetch, compiled, [arguments], current_database_time()
         )
 
@@ -306,7 +311,7 @@ class _PostgresTransaction(Connection):
 def _driver_fetch(
     driver: AsyncpgConnection, sql: str, argument_rows: Sequence[Arguments], timeout: float
 ) -> Awaitable[list[Row]]:
-    rows: Awaitable[list[Row]] = driver.fetch(sql, *argument_rows[0], timeout=timeout)
+    rows: Awaitable[list[Row]] = driver.fetch_prepared(sql, argument_rows[0], timeout)
     return rows
 
 

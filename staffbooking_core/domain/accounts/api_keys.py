@@ -11,6 +11,7 @@ import hashlib
 import zlib
 from datetime import datetime
 from enum import StrEnum
+from operator import mul
 
 from attrs import evolve, field, frozen
 
@@ -22,6 +23,7 @@ _BASE62_VALUES = {digit: value for value, digit in enumerate(BASE62_ALPHABET)}
 API_KEY_RANDOM_LENGTH = 59
 API_KEY_LENGTH = 68
 _CHECKSUM_LENGTH = 6
+_CHECKSUM_PLACES = [len(BASE62_ALPHABET) ** place for place in reversed(range(_CHECKSUM_LENGTH))]
 MAX_KEY_OVERLAP_HOURS = 30 * 24
 """How long a replaced key may work beside the new one, at most."""
 
@@ -71,7 +73,7 @@ def is_well_formed_api_key(text: str) -> bool:
         len(text) == API_KEY_LENGTH
         and text.startswith(API_KEY_PREFIX)
         and _is_base62(text[len(API_KEY_PREFIX) :])
-        and _base62_value(text[-_CHECKSUM_LENGTH:]) == _crc(text[:-_CHECKSUM_LENGTH])
+        and _checksum_value(text[-_CHECKSUM_LENGTH:]) == _crc(text[:-_CHECKSUM_LENGTH])
     )
 
 
@@ -94,11 +96,9 @@ def _crc(body: str) -> int:
     return zlib.crc32(body.encode("ascii"))
 
 
-def _base62_value(digits: str) -> int:
-    value = 0
-    for digit in digits:
-        value = value * len(BASE62_ALPHABET) + _BASE62_VALUES[digit]
-    return value
+def _checksum_value(digits: str) -> int:
+    """The number in base 62 that is written as these digits, whose places are known."""
+    return sum(map(mul, map(_BASE62_VALUES.__getitem__, digits), _CHECKSUM_PLACES))
 
 
 def _checksum(body: str) -> str:
