@@ -104,6 +104,8 @@ class PageAudit:
 
     def faults(self) -> list[str]:
         """What is wrong with the page in its present state, one line each."""
+        # A form that was sent has brought a page whose style sheet may not be there yet.
+        self.page.wait_for_load_state("load")
         world = self._open_world()
         structure = self._evaluate(_STRUCTURE, world)
         return [
