@@ -275,7 +275,7 @@ def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> St
 
 
 class _LazySender:
-    """A webhook sender that is created on first use; a thread imports it, so that none waits."""
+    """A webhook sender, made on first use; a thread imports it, so that the event loop goes on."""
 
     def __init__(self, *, insecure: bool) -> None:
         self._insecure = insecure

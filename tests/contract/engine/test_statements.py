@@ -40,18 +40,6 @@ from tests.contract.engine.sample_schema import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_statement_survives_a_changed_column(database: Database) -> None:
-    """A statement that a connection has prepared still runs once the type of its column changed."""
-    if database.dialect == "sqlite":
-        pytest.skip("SQLite prepares a statement again by itself")
-    await database.execute(Statement(text("CREATE TABLE changing (a INTEGER)")))
-    read = Statement(text("SELECT a FROM changing"))
-    assert await database.fetch_all(read) == []
-    await database.execute(Statement(text("ALTER TABLE changing ALTER COLUMN a TYPE TEXT")))
-    await database.execute(Statement(text("INSERT INTO changing VALUES ('one')")))
-    assert [tuple(row) for row in await database.fetch_all(read)] == [("one",)]
-
-
 async def test_a_statement_is_compiled_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

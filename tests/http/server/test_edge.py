@@ -43,13 +43,9 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def edge(
-    settings: Settings = SETTINGS, application: Any = echo, keep_alive_seconds: float = 5
-) -> AsyncIterator[int]:
+async def edge(settings: Settings = SETTINGS, application: Any = echo) -> AsyncIterator[int]:
     """Run a server with an application that echoes; yields its port."""
-    config = server._uvicorn_config(application, settings)
-    config.timeout_keep_alive = keep_alive_seconds  # type: ignore[assignment]
-    uvicorn_server = server._SignalFreeServer(config)
+    uvicorn_server = server._SignalFreeServer(server._uvicorn_config(application, settings))
     with server.open_listening_socket("127.0.0.1", 0) as listening:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(uvicorn_server.serve, sockets=[listening.dup()]))
@@ -247,52 +243,6 @@ async def test_a_body_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch
         with anyio.fail_after(3):
             async for _ in stream:
                 pass
-
-
-async def receive_until(client: anyio.abc.ByteReceiveStream, end: bytes) -> None:
-    """Receive until `end`. Raises EndOfStream if the connection ends before."""
-    received = b""
-    with anyio.fail_after(5):
-        while end not in received:
-            received += await client.receive()
-
-
-KEPT = GET + HOST + b"\r\n"
-
-
-async def test_an_idle_connection_is_closed() -> None:
-    """A connection is closed once nothing was asked for a while. Each request begins the time
-    anew, though its timer is set once."""
-    async with (
-        edge(keep_alive_seconds=1.0) as port,
-        await anyio.connect_tcp("127.0.0.1", port) as client,
-    ):
-        for _ in range(3):
-            await client.send(KEPT)
-            await receive_until(client, LAST_CHUNK)
-            await anyio.sleep(0.4)
-        with pytest.raises(anyio.EndOfStream):
-            await receive_until(client, b"nothing more")
-
-
-async def test_a_slow_request_outlives_the_time_of_idle_connections() -> None:
-    """While a request arrives or is answered, its connection is not idle."""
-
-    async def answer_slowly(scope: Any, receive: Any, send: Any) -> None:
-        await anyio.sleep(0.7 if scope["path"] == "/slow" else 0)
-        await echo(scope, receive, send)
-
-    slow = KEPT.replace(b"/ HTTP", b"/slow HTTP")
-    async with (
-        edge(application=answer_slowly, keep_alive_seconds=0.5) as port,
-        await anyio.connect_tcp("127.0.0.1", port) as client,
-    ):
-        await client.send(KEPT)
-        await receive_until(client, LAST_CHUNK)
-        await client.send(slow[:10])
-        await anyio.sleep(0.7)
-        await client.send(slow[10:])
-        await receive_until(client, b"/slow")
 
 
 async def test_blank_lines_do_not_hold_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:

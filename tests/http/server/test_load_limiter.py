@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from asyncio import TimerHandle
-from collections.abc import Callable
-from typing import Any, cast
-
 import pytest
-from attrs import define, field
+from attrs import define
 
 from staffbooking_http.server import load_limiter
 from staffbooking_http.server.load_limiter import (
@@ -16,30 +12,7 @@ from staffbooking_http.server.load_limiter import (
     OVERLOAD_SECONDS,
     LoadLimiter,
 )
-
-
-@define
-class Timers:
-    """Timers that run when the test moves the time."""
-
-    now: float = 0.0
-    due: list[tuple[float, Callable[[], Any]]] = field(factory=list)
-
-    def time(self) -> float:
-        return self.now
-
-    def call_at(self, when: float, callback: Callable[[], Any], /) -> TimerHandle:
-        self.due.append((when, callback))
-        return cast("TimerHandle", callback)
-
-    def advance(self, seconds: float) -> None:
-        until = self.now + seconds
-        while ready := [entry for entry in self.due if entry[0] <= until]:
-            entry = min(ready, key=lambda entry: entry[0])
-            self.due.remove(entry)
-            self.now = max(self.now, entry[0])
-            entry[1]()
-        self.now = until
+from tests.http.server.timers import Timers
 
 
 @define(eq=False)
