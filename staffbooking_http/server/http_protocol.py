@@ -84,6 +84,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """Not checked again: the requests of a connection mostly have the same Host."""
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
+    _refusal: bytes | None = None
+    """A response that waits for its turn to be written."""
 
     # The connection -----------------------------------------------------------------------
 
@@ -110,6 +112,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._active_at = self.loop.time()
+        if self._refusal is not None:
+            self.write_refusal()  # Responses keep the order of their requests.
         overload = self.config.overload
         if overload is not None and overload.is_overloaded() and self._refuse_early(overload, data):
             return
@@ -130,9 +134,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if (response := overload.refuse_early(data, self.client)) is None:
             return False
         self._cancel_input_timer()
-        self.transport.write(response)
+        self._refusal = response
+        overload.let_write(self)
         self._keep_alive_from_now()
         return True
+
+    def write_refusal(self) -> None:
+        """Write the refusal that waits for its turn, unless it is written or the client gone."""
+        response, self._refusal = self._refusal, None
+        if response is not None and not self.transport.is_closing():
+            self.transport.write(response)
+
+    def shutdown(self) -> None:
+        self.write_refusal()
+        super().shutdown()
 
     def _next_piece_size(self, data: bytes) -> int:
         """The number of bytes to parse at once: at most to the end of the head, so that the bytes

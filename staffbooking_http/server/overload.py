@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from typing import Protocol
 
 from staffbooking_http.api.mounting import base_path
 from staffbooking_http.app import StaffbookingApp
@@ -25,12 +27,21 @@ processor busy. Each further one only delays the others, and the channel."""
 MAX_CHANGES_BESIDE_READS = 2
 """Changes that run while reads wait: each takes as much of the processors as several reads, so that
 more would leave hardly any reads in an overload by both."""
+REFUSALS_PER_TURN = 32
+"""Refusals that are written in one turn of the event loop; others wait. Without a bound a flood would
+make each turn long, and a message or a request that is served takes ten turns and more."""
 LOG_INTERVAL_SECONDS = 1.0
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPERATIONS_PATHS = ("/healthz", "/readyz", "/metrics")
 
 log = logging.getLogger("staffbooking.http")
+
+
+class RefusedConnection(Protocol):
+    """A connection with a refusal to be written."""
+
+    def write_refusal(self) -> None: ...
 
 
 class Overload:
@@ -51,6 +62,7 @@ class Overload:
         self._scanner = RequestScanner()
         self._metrics = application.site.load_metrics
         self._unlogged = 0
+        self._refused: deque[RefusedConnection] = deque()
 
     def limiter_of(self, method: str, path: str) -> LoadLimiter | None:
         """The limiter of a request; None if it takes no slot."""
@@ -74,6 +86,18 @@ class Overload:
         limiter.note_refusal()
         self.count_refusal()
         return self.refusals.encode(path, client, data)
+
+    def let_write(self, connection: RefusedConnection) -> None:
+        """Let a connection write its refusal when it is its turn."""
+        if not self._refused:
+            self._loop.call_soon(self._write_refusals)
+        self._refused.append(connection)
+
+    def _write_refusals(self) -> None:
+        for _ in range(min(REFUSALS_PER_TURN, len(self._refused))):
+            self._refused.popleft().write_refusal()
+        if self._refused:
+            self._loop.call_soon(self._write_refusals)
 
     def count_refusal(self) -> None:
         """Count a refusal for the metrics and the log, which has one line a second."""

@@ -25,15 +25,26 @@ CLOSE = b"connection: close\r\n\r\n"
 
 
 @pytest.fixture
-async def port(world: HttpDeployment, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    """The port of a server that serves no reading: one request waits, each further is refused."""
+async def server(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[int, anyio.Event]]:
+    """A server that serves no reading: one request waits, each further is refused. Its port, and
+    the event that stops it."""
     monkeypatch.setattr(overload, "MAX_RUNNING_READS", 0)
     monkeypatch.setattr(load_limiter, "MAX_WAITING", 1)
     monkeypatch.setattr(load_limiter, "MAX_WAIT_SECONDS", 60.0)
-    async with serving(world) as (port, _), await anyio.connect_tcp("127.0.0.1", port) as waiting:
+    async with (
+        serving(world) as (port, stop),
+        await anyio.connect_tcp("127.0.0.1", port) as waiting,
+    ):
         await waiting.send(SEARCH + b"\r\n")
         await raw(port, HEALTH[:-2] + CLOSE)  # The server has read what was sent before.
-        yield port
+        yield port, stop
+
+
+@pytest.fixture
+def port(server: tuple[int, anyio.Event]) -> int:
+    return server[0]
 
 
 class Connection:
@@ -176,3 +187,63 @@ async def test_the_log_has_one_line_a_second(
     while not caplog.messages:
         await anyio.lowlevel.checkpoint()
     assert caplog.messages == ["overloaded: 3 requests were refused within a second"]
+
+
+class _Refused:
+    """Counts the refusals that it was let write."""
+
+    written = 0
+
+    def write_refusal(self) -> None:
+        self.written += 1
+
+
+async def test_refusals_are_written_a_few_per_turn(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refusals beyond those of a turn of the event loop wait for the next turn."""
+    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 2)
+    refusing, connection = Overload(world.app), _Refused()
+    for _ in range(5):
+        refusing.let_write(connection)
+    written = []
+    for _ in range(4):
+        written.append(connection.written)
+        await anyio.lowlevel.checkpoint()
+    assert written == [0, 2, 4, 5]
+
+
+async def test_responses_keep_the_order_of_their_requests(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal whose turn has not come is written before the response to a later request."""
+    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 0)
+    assert (await connection.ask(SEARCH + b"\r\n", HEALTH))[0] == 503
+
+
+async def test_a_server_that_stops_writes_its_refusals(
+    server: tuple[int, anyio.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal whose turn has not come is written when the server stops."""
+    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 0)
+    port, stop = server
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(SEARCH + b"\r\n")
+        await raw(port, HEALTH[:-2] + CLOSE)  # The server has read what was sent before.
+        stop.set()
+        with anyio.fail_after(5):
+            assert (await stream.receive()).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_a_client_that_left_gets_no_refusal(
+    port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal whose client has left is dropped when its turn comes."""
+    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 0)
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(SEARCH + b"\r\n")
+    await raw(port, HEALTH[:-2] + CLOSE)  # The server has seen the end of the connection.
+    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 1)
+    await raw(port, HEALTH[:-2] + CLOSE)  # Some turns later.
+    assert caplog.messages == []
