@@ -62,15 +62,16 @@ class InvariantChecks:
         return [f"booking {booking.id}: {fault}" for fault in found]
 
     async def _endpoint_faults(self) -> list[str]:
-        """Endpoints that were disabled before so many of their deliveries failed in a row."""
+        """Endpoints that were disabled before so many of their deliveries failed in a row. A success
+        that was on its way sets the count to 0 afterwards, so the number is read from the reason."""
         webhooks = self._world.webhooks
         async with self._world.scene.ports.store.read_view() as view:
             endpoints = [await view.webhooks.endpoint(one.id) for _, one in webhooks.endpoints]
         return [
-            f"endpoint {one.id} was disabled after {one.consecutive_failures} failures"
+            f"endpoint {one.id} was disabled: {one.disabled_reason}"
             for one in endpoints
             if one is not None and one.disabled_at is not None
-            if one.consecutive_failures < FAILURES_TO_DISABLE
+            if int((one.disabled_reason or "0").split()[0]) < FAILURES_TO_DISABLE
         ]
 
     async def _credit_faults(self, bookings: Sequence[Booking]) -> list[str]:
