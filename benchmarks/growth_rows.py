@@ -15,6 +15,9 @@ BUSY = "n.i * 7919 % 1009 < 101"
 """A tenth of the rows, scattered, is of the busy people, whose rows grow with the table."""
 RARE_ROW_COUNT = 100
 """At every size so many rows are in each rare state, or become due."""
+MOST_WORK = 1_000_000
+"""Tables of work have no more rows: done work is deleted by age, and one table more of each ten
+million rows would fill the disk."""
 RARE_STATES: tuple[Mapping[str, str], ...] = (
     {"status": "'pending'", "payout_status": "'none'"},
     {"status": "'accepted'", "payout_status": "'none'"},
@@ -59,9 +62,13 @@ class RowCopier:
         seconds = step.total_seconds()
         return f"timestamptz '{at.isoformat()}' + n.i * interval '{seconds} seconds'"
 
-    def rare(self, number: int, step: int = 1) -> str:
+    @property
+    def work_size(self) -> int:
+        return min(self.size, MOST_WORK)
+
+    def rare(self, number: int, step: int = 1, size: int | None = None) -> str:
         """Whether a row is one of those in the rare state of this number."""
-        return f"n.i % {self.size // RARE_ROW_COUNT} = {10 * number * step}"
+        return f"n.i % {(size or self.size) // RARE_ROW_COUNT} = {10 * number * step}"
 
     def copy(self, table: str, original: str, count: int, /, **changed: str) -> str:
         """Copy the first row that meets a condition `count` times, with some columns changed."""
@@ -218,12 +225,12 @@ class RowCopier:
         now = self.instant(made.now)
         numbered = {"id": f"{FIRST_ID} + n.i"}
         of_booking = {"booking_id": f"{FIRST_ID} + n.i"}
-        yield self.copy("timers", "true", self.size, **of_booking, due_at=later)
+        yield self.copy("timers", "true", self.work_size, **of_booking, due_at=later)
         for number, (status, n) in enumerate((("pending", 8), ("done", 9)), 1):
             yield self.copy(
                 "payment_operations",
                 f"booking_id = {made.booking} AND kind = 'pay_out'",
-                self.size,
+                self.work_size,
                 id=f"{number * FIRST_ID} + n.i",
                 **of_booking,
                 n=f"{n}",
@@ -234,7 +241,7 @@ class RowCopier:
         yield self.copy(
             "processor_inbox",
             "true",
-            self.size,
+            self.work_size,
             **numbered,
             event_id="'copy' || n.i",
             intent_id=f"{FIRST_ID} + n.i",
@@ -243,30 +250,30 @@ class RowCopier:
             done="n.i % 2 = 0",
         )
         kept = {"lease_token": "NULL", "lease_until": "NULL"}
-        yield self.copy("notices", "true", self.size, **numbered, due_at=later)
-        yield self.copy("alerts", "true", self.size, **numbered, **kept, at=now, told="true")
-        yield self.copy("calendar_subscriptions", "true", self.size, **numbered, next_read_at=later)
+        yield self.copy("notices", "true", self.work_size, **numbered, due_at=later)
+        yield self.copy("alerts", "true", self.work_size, **numbered, **kept, at=now, told="true")
+        yield self.copy("calendar_subscriptions", "true", self.work_size, **numbered, next_read_at=later)
         yield self.copy(
             "last_seen",
             "true",
-            self.size,
+            self.work_size,
             user_id=f"{3 * FIRST_ID} + n.i",
             at=later,
             is_unclaimed="n.i % 2 = 0",
         )
         yield self.copy(
-            "sessions", "true", self.size, digest="'s' || n.i", seen_at=now, created_at=now
+            "sessions", "true", self.work_size, digest="'s' || n.i", seen_at=now, created_at=now
         )
-        yield self.copy("answers", "true", self.size, key="'a' || n.i", expires_at=later)
-        yield self.copy("audit", "true", self.size, **numbered)
-        yield self.copy("inquiries", "true", self.size, **numbered, created_at=now)
+        yield self.copy("answers", "true", self.work_size, key="'a' || n.i", expires_at=later)
+        yield self.copy("audit", "true", self.work_size, **numbered)
+        yield self.copy("inquiries", "true", self.work_size, **numbered, created_at=now)
 
     def due_statements(self, made: Originals) -> Iterator[str]:
         """Make a hundred of each due, and as many old enough to be deleted."""
         past = self.instant(made.now - timedelta(days=3650)).replace("n.i", "0")
 
-        def is_chosen(number: str) -> str:
-            return self.rare(5).replace("n.i", number)
+        def is_chosen(number: str, size: int = self.work_size) -> str:
+            return self.rare(5, size=size).replace("n.i", number)
 
         for table, column, number in (
             ("timers", "due_at", "booking_id"),
