@@ -18,6 +18,7 @@ from itertools import count
 from unittest import mock
 
 from anyio._backends._asyncio import CancelScope
+from anyio._core import _eventloop as anyio_loop
 from attrs import frozen
 from litestar._asgi import asgi_router
 
@@ -132,9 +133,14 @@ def _hash_of_any(_: object) -> int:
     return 0
 
 
+def _name_of_asyncio() -> str:
+    return "asyncio"
+
+
 @contextmanager
 def _same_each_time(seed: int) -> Iterator[None]:
-    """Take chance and addresses in memory out of what differs between two runs of a history."""
+    """Take chance and addresses in memory out of what differs between two runs of a history, and
+    what is asked for often and has one answer."""
     chance = random.Random(seed)
     with (
         mock.patch.object(secrets, "token_hex", lambda size: chance.randbytes(size).hex()),
@@ -144,6 +150,7 @@ def _same_each_time(seed: int) -> Iterator[None]:
         mock.patch.object(catch_up, "TICK_INTERVAL", timedelta(seconds=1)),
         mock.patch.object(CancelScope, "__hash__", _hash_of_any),
         mock.patch.object(Hint, "__hash__", _hash_of_any),
+        mock.patch.object(anyio_loop, "current_async_library", _name_of_asyncio),
         mock.patch.object(asgi_router, "format_exc", str),  # Of servers that die: nobody reads it.
     ):
         yield
