@@ -201,6 +201,7 @@ class World:
         self.story: list[str] = []
         self._jumped = timedelta()
         self._decisions: defaultdict[str, int] = defaultdict(int)
+        self._seeded = hashlib.blake2b(f"{plan.seed}:".encode(), digest_size=8)
         self._lines: list[str] = []
         """The trace."""
         self._known_now = (-1.0, NOW)
@@ -241,10 +242,11 @@ class World:
     def _draw(self, point: str) -> tuple[str, float, float]:
         """The name of a decision and two random numbers from 0 to 1. They depend on the seed and
         the name alone: what happens at one point changes no decision at another."""
-        self._decisions[point] += 1
-        name = f"{point} {self._decisions[point]}"
-        drawn = hashlib.blake2b(f"{self.plan.seed}:{name}".encode(), digest_size=8).digest()
-        chance, delay = _TWO_NUMBERS.unpack(drawn)
+        number = self._decisions[point] = self._decisions[point] + 1
+        name = f"{point} {number}"
+        drawn = self._seeded.copy()
+        drawn.update(name.encode())
+        chance, delay = _TWO_NUMBERS.unpack(drawn.digest())
         return name, chance / (1 << 32), delay / (1 << 32)
 
     def _find_fault(self, name: str, chance: float, allowed: Sequence[Fault]) -> Fault | None:
