@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from contextvars import Context, ContextVar, copy_context
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
@@ -68,7 +68,7 @@ class _Handle(asyncio.Handle):
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._callback = self._args = None
+        self._callback = self._args = None  # type: ignore[assignment]
 
 
 class _Timer(asyncio.TimerHandle):
@@ -86,7 +86,7 @@ class _Timer(asyncio.TimerHandle):
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._callback = self._args = None
+        self._callback = self._args = None  # type: ignore[assignment]
 
 
 class _Due(float):
@@ -102,6 +102,9 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     Nothing outside of the loop may wake it: no threads, sockets or other processes.
     """
+
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -132,28 +135,20 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             process.adopt(task)
         return task
 
-    def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         due = _Due(when)
         timer = due.timer = _Timer(when, callback, args, self, context)
