@@ -17,6 +17,7 @@ from typing import (
     Annotated,
     Any,
     ParamSpec,
+    TypeAlias,
     TypeVar,
     Union,
     cast,
@@ -95,11 +96,37 @@ def validated_lookup(resource: str) -> Callable[[Callable[P, R]], Callable[P, R]
 def _checked(
     usecase: Callable[P, R], make_error: Callable[[list[FieldError]], StaffbookingError]
 ) -> Callable[P, R]:
+    check, call = _argument_checker(usecase, make_error), cast("Any", usecase)
+    if isasyncgenfunction(usecase):
+
+        @wraps(usecase)
+        def checked_iterator(*args: P.args, **kwargs: P.kwargs) -> R:
+            positional, named = check(args, kwargs)
+            return cast("R", call(*positional, **named))
+
+        return checked_iterator
+
+    @wraps(usecase)
+    async def checked(*args: P.args, **kwargs: P.kwargs) -> Any:
+        positional, named = check(args, kwargs)
+        return await call(*positional, **named)
+
+    return cast("Callable[P, R]", checked)
+
+
+_Arguments: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
+"""Arguments by place and by name."""
+
+
+def _argument_checker(
+    usecase: Callable[..., Any], make_error: Callable[[list[FieldError]], StaffbookingError]
+) -> Callable[[Sequence[Any], Mapping[str, Any]], _Arguments]:
+    """A function that converts and checks the arguments of a call."""
     plan = cache(lambda: _plan_of(usecase))
 
-    def checked_arguments(
-        args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    def check_arguments(args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Arguments:
+        if len(args) == 1 and not kwargs:  # The ports alone, as in each poll of a worker.
+            return args, kwargs
         conversions, checks = plan()
         if conversions:
             args, kwargs = _converted_arguments(conversions, args, kwargs)
@@ -113,22 +140,7 @@ def _checked(
             raise make_error(faults)
         return args, kwargs
 
-    call = cast("Any", usecase)
-    if isasyncgenfunction(usecase):
-
-        @wraps(usecase)
-        def checked_iterator(*args: P.args, **kwargs: P.kwargs) -> R:
-            positional, named = checked_arguments(args, kwargs)
-            return cast("R", call(*positional, **named))
-
-        return checked_iterator
-
-    @wraps(usecase)
-    async def checked(*args: P.args, **kwargs: P.kwargs) -> Any:
-        positional, named = checked_arguments(args, kwargs)
-        return await call(*positional, **named)
-
-    return cast("Callable[P, R]", checked)
+    return check_arguments
 
 
 def _plan_of(

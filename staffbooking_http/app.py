@@ -420,6 +420,8 @@ would ask to send the form once more (Chromium's ERR_CACHE_MISS)."""
 def _endpoints_by_path(
     families: Mapping[str, Sequence[Endpoint]],
 ) -> Iterator[tuple[str, list[Endpoint]]]:
-    rows = [row for family in families.values() for row in family]
-    for path in dict.fromkeys(row.path for row in rows):
-        yield path, [row for row in rows if row.path == path]
+    rows: dict[str, list[Endpoint]] = {}
+    for family in families.values():
+        for row in family:
+            rows.setdefault(row.path, []).append(row)
+    yield from rows.items()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from datetime import datetime
 from typing import TypeVar
 
@@ -55,7 +60,7 @@ from staffbooking_adapters.memory.webhooks.store import (
 from staffbooking_core.domain.accounts.users import is_session_expired
 from staffbooking_core.errors import Conflict
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import BookingWrite, OpenTransaction, ReadView, Transaction
+from staffbooking_core.ports import BookingWrite, Hint, OpenTransaction, ReadView, Transaction
 
 T = TypeVar("T")
 
@@ -80,12 +85,15 @@ class MemoryStore:
         self.admission = MemoryAdmission(self._committed)
         self.hints = LocalHints()
 
-    @asynccontextmanager
-    async def read_view(self) -> AsyncIterator[ReadView]:
-        yield self._read_view
+    def read_view(self) -> AbstractAsyncContextManager[ReadView]:
+        return nullcontext(self._read_view)
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        return await self._run(lambda: work(self._transaction))
+        async def attempt() -> T:
+            async with self._begin():
+                return await work(self._transaction)
+
+        return await _run_with_retries(attempt)
 
     @asynccontextmanager
     async def open_transaction(
@@ -109,28 +117,41 @@ class MemoryStore:
         """Nothing to check: memory takes every change."""
 
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
-        async def work() -> int:
+        async def work(_: Transaction) -> int:
             return _sweep_expired(self._writing, now, policy)
 
-        return await self._run(work)
+        return await self.run_transaction(work)
 
-    async def _run(self, work: Callable[[], Awaitable[T]]) -> T:
-        async def attempt() -> T:
-            async with self._begin():
-                return await work()
+    def _begin(self) -> _Attempt:
+        return _Attempt(self._write_lock, self._committed, self._writing, self.hints)
 
-        return await _run_with_retries(attempt)
 
-    @asynccontextmanager
-    async def _begin(self) -> AsyncIterator[None]:
-        """One attempt of a transaction: committed at the end of the context, unless it raises."""
-        async with self._write_lock:
-            fork = self._writing.state = self._committed.state.fork()
-            hints = self._writing.hints = set()
-            yield
-            fork.commit()
-            for hint in hints:
-                self.hints.give(hint)
+class _Attempt:
+    """One attempt of a transaction: committed at the end of the context, unless it raises."""
+
+    def __init__(
+        self,
+        lock: asyncio.Lock,
+        committed: MemoryTransaction,
+        writing: MemoryTransaction,
+        hints: LocalHints,
+    ) -> None:
+        self._lock, self._committed, self._writing, self._hints = lock, committed, writing, hints
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+        self._fork = self._writing.state = self._committed.state.fork()
+        self._given: set[Hint] = set()
+        self._writing.hints = self._given
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._fork.commit()
+                for hint in self._given:
+                    self._hints.give(hint)
+        finally:
+            self._lock.release()
 
 
 async def _run_with_retries(attempt: Callable[[], Awaitable[T]]) -> T:

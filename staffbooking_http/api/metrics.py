@@ -2,7 +2,7 @@
 the store is queried rarely; metric families are built when scraped."""
 
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -45,7 +45,7 @@ class RequestMetrics:
 
     def __init__(self, method: str, path: str) -> None:
         self.method, self.path = method, path
-        self.statuses: Counter[int] = Counter()
+        self.statuses: defaultdict[int, int] = defaultdict(int)
         self.buckets = [0] * (len(_HISTOGRAM_BOUNDS_SECONDS) + 1)
         self.total_seconds = 0.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import Context
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, TypeVar
@@ -123,8 +123,10 @@ class FaultyStore:
     inner: AnyStore
     _view: ReadView | None = None
 
-    @asynccontextmanager
-    async def read_view(self) -> AsyncIterator[ReadView]:
+    def read_view(self) -> AbstractAsyncContextManager[ReadView]:
+        return _Reading(self)
+
+    async def begin_reading(self) -> ReadView:
         self.process.check_connection()
         faults = (Fault.CRASH, Fault.FAIL, Fault.SLOW)
         await self.process.call("reads", _nothing, _store_fails, faults)
@@ -132,7 +134,9 @@ class FaultyStore:
             async with self.inner.read_view() as view:
                 readers = {each.name: getattr(view, each.name) for each in fields(ReadView)}
             self._view = ReadView(**{name: _Interleaved(one) for name, one in readers.items()})
-        yield self._view
+        return self._view
+
+    async def end_reading(self) -> None:
         await asyncio.sleep(self.process.world.pick(f"{self.process.name} has read", READ_SECONDS))
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
@@ -182,6 +186,20 @@ class FaultyStore:
     async def delete_expired(self, now: datetime, policy: Any) -> int:
         self.process.check_connection()
         return await self.inner.delete_expired(now, policy)
+
+
+class _Reading(AbstractAsyncContextManager[ReadView]):
+    """The context of a read, which is no generator: there are a thousand in a history."""
+
+    def __init__(self, store: FaultyStore) -> None:
+        self._store = store
+
+    async def __aenter__(self) -> ReadView:
+        return await self._store.begin_reading()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            await self._store.end_reading()
 
 
 async def _nothing() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections import Counter
+from collections import defaultdict, deque
 from collections.abc import Sequence
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from datetime import datetime, timedelta
-from heapq import heappop
+from heapq import heappop, heappush
+from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from staffbooking_adapters.testing.builders import NOW
@@ -28,6 +29,8 @@ MAX_SLOW_SECONDS = 12.0
 MAX_CALLBACKS = 1_000_000
 """Thirty times as many as a history has."""
 
+_TWO_NUMBERS = Struct(">II")
+
 
 class Stuck(Exception):
     """Nothing will ever happen, or no end is in sight."""
@@ -37,23 +40,60 @@ class _Task(asyncio.Task[Any]):
     """A task whose place in sets is that of its number: sets of tasks have the same order in each
     run of a history."""
 
-    def __init__(self, number: int, *args: Any, **options: Any) -> None:
-        self._number = number
-        super().__init__(*args, **options)
+    number = 0
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 class _Future(asyncio.Future[Any]):
     """A future with a number, like `_Task`."""
 
-    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._number = number
-        super().__init__(loop=loop)
+    number = 0
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
+
+
+class _Handle(asyncio.Handle):
+    """A callback to run, without what asyncio keeps for debugging."""
+
+    __slots__ = ()
+    _repr = _source_traceback = None
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
+
+class _Timer(asyncio.TimerHandle):
+    """A callback to run at a time, like `_Handle`."""
+
+    __slots__ = ()
+    _repr = _source_traceback = None
+
+    def __init__(
+        self, when: float, callback: Any, args: Any, loop: Any, context: Context | None
+    ) -> None:
+        self._when, self._callback, self._args, self._loop = when, callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
+
+class _Due(float):
+    """The time of a timer. A heap of these numbers is in order without calls of Python."""
+
+    __slots__ = ("timer",)
+    timer: _Timer
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -63,11 +103,15 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     Nothing outside of the loop may wake it: no threads, sockets or other processes.
     """
 
+    _ready: deque[asyncio.Handle]
+    _stopping: bool
+
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._now = 0.0
         self._made = self._runs = 0
         self._draw = random.Random(plan.seed).random if plan.is_shuffled else lambda: 0.0
+        self._timers: list[_Due] = []
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
@@ -75,37 +119,65 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def create_future(self) -> asyncio.Future[Any]:
         self._made += 1
-        return _Future(self._made, self)
+        future = _Future(loop=self)
+        future.number = self._made
+        return future
 
     def _make_task(self, loop: Any, work: Any, **options: Any) -> asyncio.Task[Any]:
         """A task of the process whose context it has."""
         self._made += 1
-        task = _Task(self._made, work, loop=loop, **options)
+        task = _Task.__new__(_Task)
+        task.number = self._made  # It is asked for while the task is made.
+        task.__init__(work, loop=loop, **options)  # type: ignore[misc]
         context = options.get("context")
         process = CURRENT_PROCESS.get() if context is None else context.get(CURRENT_PROCESS)
         if process is not None:
             process.adopt(task)
         return task
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        due = _Due(when)
+        timer = due.timer = _Timer(when, callback, args, self, context)
+        heappush(self._timers, due)
+        return timer
+
+    def _asyncgen_firstiter_hook(self, generator: object) -> None:
+        """Nothing is kept of generators: nobody shuts them down."""
+
     def _run_once(self) -> None:
-        """Run one callback, where asyncio runs all that are ready, the oldest first."""
-        ready: Any = self._ready  # type: ignore[attr-defined]
-        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
-        while timers and (timers[0].cancelled() or timers[0].when() <= self._now or not ready):
-            timer = heappop(timers)
-            timer._scheduled = False
-            if not timer.cancelled():
-                self._now = max(self._now, timer.when())
-                ready.append(timer)
-        self._runs += 1
-        if not ready or self._runs > MAX_CALLBACKS:
-            raise Stuck(f"stuck at {self._now:.3f} s: {len(ready)} callbacks are ready")
-        chosen = int(self._draw() * len(ready))
-        ready.rotate(-chosen)
-        callback = ready.popleft()
-        ready.rotate(chosen)
-        if not callback.cancelled():
-            callback._run()
+        """Run one callback after the other, where asyncio runs all that are ready, the oldest
+        first."""
+        ready, timers, draw = self._ready, self._timers, self._draw
+        while not self._stopping:
+            while timers and ((due := timers[0]).timer._cancelled or due <= self._now or not ready):
+                heappop(timers)
+                if not due.timer._cancelled:
+                    self._now = max(self._now, float(due))
+                    ready.append(due.timer)
+            self._runs += 1
+            if not ready or self._runs > MAX_CALLBACKS:
+                raise Stuck(f"stuck at {self._now:.3f} s: {len(ready)} callbacks are ready")
+            if chosen := int(draw() * len(ready)):
+                callback = ready[chosen]
+                del ready[chosen]
+            else:
+                callback = ready.popleft()
+            if not callback._cancelled:
+                callback._run()
 
 
 class World:
@@ -123,18 +195,25 @@ class World:
         """The names of the decisions that brought a fault."""
         self.story: list[str] = []
         self._jumped = timedelta()
-        self._decisions: Counter[str] = Counter()
-        self._digest = hashlib.sha256()
+        self._decisions: defaultdict[str, int] = defaultdict(int)
+        self._seeded = hashlib.blake2b(f"{plan.seed}:".encode(), digest_size=8)
+        self._lines: list[str] = []
+        """The trace."""
+        self._known_now = (-1.0, NOW)
 
     # Time -----------------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        now = NOW + self._jumped + timedelta(seconds=self.loop.time())
-        return now.replace(microsecond=0) if self.plan.is_clock_coarse else now
+        time = self.loop.time()
+        if time != self._known_now[0]:  # It is asked for more often than it changes.
+            now = NOW + self._jumped + timedelta(seconds=time)
+            self._known_now = time, now.replace(microsecond=0) if self.plan.is_clock_coarse else now
+        return self._known_now[1]
 
     def advance(self, by: timedelta) -> None:
         """Let time pass in which nothing happens: the machines were switched off."""
         self._jumped += by
+        self._known_now = (-1.0, NOW)
 
     # Chance ---------------------------------------------------------------------------------
 
@@ -158,10 +237,11 @@ class World:
     def _draw(self, point: str) -> tuple[str, float, float]:
         """The name of a decision and two random numbers from 0 to 1. They depend on the seed and
         the name alone: what happens at one point changes no decision at another."""
-        self._decisions[point] += 1
-        name = f"{point} {self._decisions[point]}"
-        drawn = hashlib.blake2b(f"{self.plan.seed}:{name}".encode(), digest_size=8).digest()
-        chance, delay = int.from_bytes(drawn[:4], "big"), int.from_bytes(drawn[4:], "big")
+        number = self._decisions[point] = self._decisions[point] + 1
+        name = f"{point} {number}"
+        drawn = self._seeded.copy()
+        drawn.update(name.encode())
+        chance, delay = _TWO_NUMBERS.unpack(drawn.digest())
         return name, chance / (1 << 32), delay / (1 << 32)
 
     def _find_fault(self, name: str, chance: float, allowed: Sequence[Fault]) -> Fault | None:
@@ -177,7 +257,7 @@ class World:
 
     def record(self, text: str) -> None:
         """Add to the trace."""
-        self._digest.update(f"{self.loop.time():.6f} {text}\n".encode())
+        self._lines.append(f"{self.loop.time():.6f} {text}\n")
 
     def tell(self, text: str) -> None:
         """Add to the story, which people read."""
@@ -191,4 +271,4 @@ class World:
 
     @property
     def trace_hash(self) -> str:
-        return self._digest.hexdigest()
+        return hashlib.sha256("".join(self._lines).encode()).hexdigest()
