@@ -129,6 +129,15 @@ def test_the_welcome_says_where_to_look(tried: Tried) -> None:
         assert words in tried.text
 
 
+def test_the_first_line_comes_before_the_rest_is_loaded(tmp_path: Path) -> None:
+    """Whoever starts the demo reads at once that it starts: the web framework is loaded later."""
+    env = make_environment() | {"PYTHONPROFILEIMPORTTIME": "1"}
+    with run_in_background("demo", "--port", "0", "--dir", tmp_path / "demo", env=env) as demo:
+        before = read_until(demo.stderr, "Starting staffbooking...")
+    assert "litestar" not in before
+    assert "sqlalchemy" not in before
+
+
 def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:
     """The refusal names the port and a command that works, in one line."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
