@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from staffbooking_adapters.settings import Settings
     from staffbooking_cli.sample.seed import DemoSample
-    from staffbooking_core.ports import Ports, Store
+    from staffbooking_core.ports import Ports
 
 _HOST = "127.0.0.1"
 _MAX_PORT = 65_535
@@ -125,7 +125,8 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
 
     if await seed.is_sample_missing(ports):
         render.print_note("Filling the database with sample people and a year of their bookings...")
-        async with _filling(ports.store):
+        # A time in which nobody else uses the database, if the store knows such times.
+        async with getattr(ports.store, "filling", nullcontext)():
             await seed.fill_database(ports)
     await seed.open_accounts_of_older_samples(ports)
     sample = await seed.load_sample(ports, folder)
@@ -133,13 +134,6 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
         sample, settings.policy.base_url, folder, folder / LEDGER_CHECK_FILE
     )
     return welcome + await _guide_lines(ports, sample, settings, folder)
-
-
-def _filling(store: Store) -> AbstractAsyncContextManager[None]:
-    """A time in which the database is filled before anybody else uses it."""
-    from staffbooking_adapters.sql.store import SqlStore
-
-    return store.database.filling() if isinstance(store, SqlStore) else nullcontext()
 
 
 async def _guide_lines(ports: Ports, sample: DemoSample, settings: Settings, folder: Path) -> str:

@@ -6,7 +6,7 @@ Everything happens through use-cases, so the sample obeys every rule of the serv
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from heapq import heapify, heappop, heappush
@@ -16,7 +16,6 @@ from typing import TypeAlias
 from anyio.lowlevel import checkpoint
 from attrs import evolve
 
-from staffbooking_adapters.system import SandboxClock
 from staffbooking_core.ports import Clock, Email, Ports, Transaction
 from staffbooking_core.usecases import due_work, sandbox
 from staffbooking_core.usecases.bookings import timers
@@ -101,4 +100,7 @@ async def _do_due_work(ports: Ports) -> None:
 
 def _unmoved(clock: Clock) -> AbstractAsyncContextManager[None]:
     """A time in which nobody moves the clock: the sandbox's need not look each time."""
-    return clock.keeping_offset() if isinstance(clock, SandboxClock) else nullcontext()
+    keeping_offset: Callable[[], AbstractAsyncContextManager[None]] = getattr(
+        clock, "keeping_offset", nullcontext
+    )
+    return keeping_offset()
