@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from time import time_ns
@@ -58,6 +59,16 @@ class SandboxClock(SystemClock):
         self._offset_reads: Batcher[None, timedelta] = Batcher(
             self._read_offset, max_batch_size=_MAX_SHARED_READS
         )
+        self._kept_offset: timedelta | None = None
+
+    @asynccontextmanager
+    async def keeping_offset(self) -> AsyncIterator[None]:
+        """A time in which the offset stays as it is now, so that it is read only once."""
+        self._kept_offset = await self._offset_reads.submit(None)
+        try:
+            yield
+        finally:
+            self._kept_offset = None
 
     def wall(self) -> datetime:
         return self._real_clock.wall()
@@ -66,6 +77,8 @@ class SandboxClock(SystemClock):
         return self._real_clock.skew()
 
     async def business(self) -> datetime:
+        if self._kept_offset is not None:
+            return self.business_at(self._kept_offset)
         return self.business_at(await self._offset_reads.submit(None))
 
     def business_at(self, clock_offset: timedelta) -> datetime:

@@ -56,10 +56,10 @@ def open_socket(host: str, port: int) -> socket.socket:
     from staffbooking_adapters.extras import check_extra
 
     check_extra("http")
-    from staffbooking_http.server import server
+    from staffbooking_http.server.listening import open_listening_socket
 
     try:
-        return server.open_listening_socket(host, port)
+        return open_listening_socket(host, port)
     except OSError as error:
         raise CommandRefused(f"port {port} of {host}: {error.strerror}") from None
 

@@ -198,6 +198,10 @@ class SqlStore:
             raise StoreUnavailable("the database has no schema yet")
         await self.database.execute(SAVE_READINESS, second=int(now.timestamp()))
 
+    def filling(self) -> AbstractAsyncContextManager[None]:
+        """As `Database.filling`."""
+        return self.database.filling()
+
     async def delete_expired(self, now: datetime, policy: Policy) -> int:
         return await prune(self.database, self.admission.counter_database, now, policy)
 

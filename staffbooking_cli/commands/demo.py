@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -39,9 +40,10 @@ def demo(
 
     STAFFBOOKING_DATABASE_URL selects another database than the folder's SQLite file.
     """
-    import anyio
-
     with _open_demo_socket(port) as listening:
+        render.print_note("Starting staffbooking...")
+        import anyio
+
         folder = dir_.absolute()
         folder.mkdir(parents=True, exist_ok=True)
         anyio.run(_run_demo, folder, listening, backend_options={"use_uvloop": True})
@@ -53,10 +55,10 @@ def _open_demo_socket(port: int) -> socket.socket:
 
     check_extra("http")
     check_extra("images")  # The sample has portraits.
-    from staffbooking_http.server import server
+    from staffbooking_http.server.listening import open_listening_socket
 
     try:
-        return server.open_listening_socket(_HOST, port)
+        return open_listening_socket(_HOST, port)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise CommandRefused(f"port {port} of {_HOST} can't be used: {error}") from None
@@ -95,7 +97,7 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
 
     from staffbooking_adapters.logs import configure_logging
     from staffbooking_adapters.settings import load_settings
-    from staffbooking_adapters.wiring import upgrade_schema
+    from staffbooking_adapters.wiring import find_schema_problem, upgrade_schema
     from staffbooking_cli.running import start_server, stop_on_signal
     from staffbooking_worker.main import run_worker
 
@@ -104,7 +106,8 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
     configure_logging(settings.log_format, settings.log_level)
     _write_ledger_check(folder / LEDGER_CHECK_FILE, environ)
     async with stop_on_signal() as stop:
-        await upgrade_schema(settings)
+        if await find_schema_problem(settings):
+            await upgrade_schema(settings)
         async with (
             ready_ports(settings, is_long_running=True) as ports,
             anyio.create_task_group() as jobs,
@@ -122,7 +125,9 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
 
     if await seed.is_sample_missing(ports):
         render.print_note("Filling the database with sample people and a year of their bookings...")
-        await seed.fill_database(ports)
+        # A time in which nobody else uses the database, if the store knows such times.
+        async with getattr(ports.store, "filling", nullcontext)():
+            await seed.fill_database(ports)
     await seed.open_accounts_of_older_samples(ports)
     sample = await seed.load_sample(ports, folder)
     welcome = guide.render_welcome(

@@ -24,7 +24,7 @@ async def add_portrait(ports: Ports, actor: Actor, person: SamplePerson) -> None
 
 
 async def add_portfolio(
-    ports: Ports, actor: Actor, person: SamplePerson, approved: int, pending: int = 0
+    ports: Ports, actor: Actor, person: SamplePerson, approved: int, pending: int
 ) -> None:
     """Draw and upload portfolio items: so many approved ones, then so many that wait."""
     trade, city = person.look.trade, person.row["location_city"]

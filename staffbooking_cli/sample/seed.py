@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import anyio
 from attrs import frozen
 
 from staffbooking_adapters.inputs import structure
@@ -48,6 +49,7 @@ _JOINING_DAYS_AGO = (500, 440, 380, 320, 260)
 """When the people join, an equal part of them each time."""
 _REVIEWED_OTHERS = 13
 _PORTFOLIO_OTHERS = 6
+_UPLOADERS = 3
 _OPEN_ACCOUNTS = (CUSTOMER_EMAIL, SECOND_CUSTOMER_EMAIL, ENTERPRISE_EMAIL, STAFF_EMAIL)
 """Besides the admin, whose account is created last."""
 _INQUIRIES = (
@@ -214,14 +216,27 @@ async def _customer(ports: Ports, email: str) -> Person:
 
 
 async def _add_pictures(ports: Ports, people: Sequence[SamplePerson], cast: Cast) -> None:
+    """Portraits of all, and portfolios of some. A few people upload at a time: while one picture
+    is drawn, another is encoded and a third is written to the disk."""
     known = {person.email: person for person in people}
-    for member in (cast.staff, *cast.colleagues, *cast.others):
-        await pictures.add_portrait(ports, member.actor, known[member.email])
-    await pictures.add_portfolio(ports, cast.staff.actor, known[cast.staff.email], 4, pending=1)
-    for member in (*cast.colleagues, *cast.others[:_PORTFOLIO_OTHERS]):
-        await pictures.add_portfolio(ports, member.actor, known[member.email], 2)
-    for member in cast.others[_PORTFOLIO_OTHERS : _PORTFOLIO_OTHERS + 2]:
-        await pictures.add_portfolio(ports, member.actor, known[member.email], 0, pending=1)
+    portfolios = {
+        cast.staff: (4, 1),
+        **dict.fromkeys((*cast.colleagues, *cast.others[:_PORTFOLIO_OTHERS]), (2, 0)),
+        **dict.fromkeys(cast.others[_PORTFOLIO_OTHERS : _PORTFOLIO_OTHERS + 2], (0, 1)),
+    }
+    limiter = anyio.CapacityLimiter(_UPLOADERS)
+
+    async def add(member: StaffMember) -> None:
+        async with limiter:
+            person = known[member.email]
+            await pictures.add_portrait(ports, member.actor, person)
+            await pictures.add_portfolio(
+                ports, member.actor, person, *portfolios.get(member, (0, 0))
+            )
+
+    async with anyio.create_task_group() as group:
+        for member in (cast.staff, *cast.colleagues, *cast.others):
+            group.start_soon(add, member)
 
 
 async def _send_inquiries(ports: Ports) -> None:

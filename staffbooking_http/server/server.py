@@ -32,23 +32,10 @@ UNREAD_TIMEOUT_SECONDS = 60.0
 counted."""
 READINESS_CHECK_INTERVAL_SECONDS = 1.0
 """Seconds between readiness checks."""
-_LISTEN_BACKLOG_SIZE = 2048
 WEBSOCKET_PING_INTERVAL_SECONDS = 20.0
 """Seconds between pings of a WebSocket, and seconds to wait for a pong before it is closed."""
 _RESERVED_OPEN_FILES = 500
 """Open files reserved for uses other than connections."""
-
-
-def open_listening_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; clients wait in its backlog until it is served. Port 0 selects a free
-    port. Raises OSError if the port is not available."""
-    listening = socket.create_server(
-        (host, port), family=_address_family(host), backlog=_LISTEN_BACKLOG_SIZE
-    )
-    # Connections inherit TCP_NODELAY. asyncio sets it for some sockets only; without it, a
-    # response's body waits 40 ms for the client to acknowledge the head.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
 
 
 async def serve(
@@ -124,10 +111,6 @@ def raise_open_file_limit(wanted_limit: int) -> None:
         wanted_limit = min(wanted_limit, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted_limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted_limit, hard))
-
-
-def _address_family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _uvicorn_config(

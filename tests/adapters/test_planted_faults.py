@@ -13,16 +13,25 @@ import pytest
 
 from tests.adapters.planted_adapters import ADAPTERS, HEAD
 from tests.adapters.planted_processors import PROCESSORS
+from tests.support.pytest_runs import without_other_plugins
 
 ROOT = Path(__file__).parents[2]
 
 FAULTS = {**ADAPTERS, **PROCESSORS}
 
 CONFTEST = """
+import pytest
+
 from staffbooking_adapters.testing import pubsub, webhook_sender
 
 pytest_plugins = ["staffbooking_adapters.testing.plugin"]
-pubsub.WAIT_TIMEOUT_SECONDS = webhook_sender._AMPLE_SECONDS = 3.0
+
+
+@pytest.fixture(autouse=True)
+def short_waits(request, monkeypatch):
+    if request.cls.__name__.startswith("TestBroken"):
+        monkeypatch.setattr(pubsub, "WAIT_TIMEOUT_SECONDS", 0.5)
+        monkeypatch.setattr(webhook_sender, "_AMPLE_SECONDS", 0.5)
 """
 """Some contracts wait all of their ample time for what a broken adapter never does."""
 
@@ -49,14 +58,17 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
             "-m",
             "pytest",
             "-q",
-            "--tb=short",
+            "--tb=native",
             "-c",
             "/dev/null",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "anyio",
             folder,
         ],
         cwd=ROOT,
+        env=without_other_plugins(),
         capture_output=True,
         text=True,
         check=False,

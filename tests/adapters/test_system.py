@@ -64,3 +64,13 @@ async def test_a_sandbox_clock_takes_an_offset_that_was_read_elsewhere() -> None
     assert sandbox.business_at(DAY) == NOW + DAY
     before = SystemClock().wall()
     assert before <= SystemClock().business_at(DAY) < before + DAY
+
+
+async def test_a_sandbox_clock_that_nobody_moves_reads_its_offset_once() -> None:
+    """While the offset is kept, no call reads it; afterwards each does again."""
+    store = MemoryStore(POLICY)
+    clock = SandboxClock(store, VirtualClock(NOW))  # type: ignore[arg-type]
+    async with clock.keeping_offset():
+        await store.run_transaction(lambda tx: tx.sandbox.set_clock_offset(DAY))
+        assert await clock.business() == NOW
+    assert await clock.business() == NOW + DAY

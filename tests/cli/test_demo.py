@@ -7,9 +7,11 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from attrs import frozen
 from staffbooking_cli.commands.demo import LEDGER_CHECK_FILE
 from tests.cli.processes import (
     ROOT,
+    STOP_TIMEOUT_SECONDS,
     make_environment,
     read_until,
     run_in_background,
@@ -26,6 +29,15 @@ from tests.cli.processes import (
 )
 from tests.support.required_tools import skip_or_fail
 
+PAUSE_SECONDS = 3
+PAUSE = f"sleep {PAUSE_SECONDS}; "
+ALL_RUN = "these commands are done"
+COUNT_DUE = """
+SELECT (SELECT count(*) FROM payment_operations WHERE status IN ('pending', 'unknown'))
+     + (SELECT count(*) FROM timers, sandbox_clock
+        WHERE due_at <= CAST(strftime('%s') AS INTEGER) * 1000000 + offset_us)
+"""
+
 
 @contextmanager
 def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
@@ -33,16 +45,31 @@ def started(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield demo, read_until(demo.stdout, "The party is off") + read_until(demo.stdout, "sleep")
 
 
-def pasted(text: str) -> str:
-    """The output of a shell that runs the printed commands."""
-    ran = subprocess.run(
-        ["bash"],
-        input=text[text.index("# Paste this first") :],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return ran.stdout
+def pasted(text: str, folder: Path) -> str:
+    """The output of a shell that runs the printed commands. A pause ends as soon as the worker has
+    done what it is for."""
+    printed = ""
+    with subprocess.Popen(
+        ["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as shell:
+        assert shell.stdin is not None
+        for commands in text[text.index("# Paste this first") :].split(PAUSE):
+            shell.stdin.write(f"{commands}\necho {ALL_RUN}\n")
+            shell.stdin.flush()
+            printed += read_until(shell.stdout, ALL_RUN)
+            wait_for_worker(folder / "staffbooking.db")
+        shell.stdin.close()
+        assert shell.wait(STOP_TIMEOUT_SECONDS) == 0
+    return printed
+
+
+def wait_for_worker(database: Path) -> None:
+    """Wait until no payment has to be sent and no booking changes by itself, as long as the printed
+    pause at most."""
+    end = time.monotonic() + PAUSE_SECONDS
+    with closing(sqlite3.connect(database)) as reader:
+        while time.monotonic() < end and reader.execute(COUNT_DUE).fetchone() != (0,):
+            time.sleep(0.02)
 
 
 def checked(text: str, where: Path) -> str:
@@ -86,7 +113,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
         skip_or_fail("curl", "demo", "there is no curl")
     folder = tmp_path_factory.mktemp("tried") / "my demo"
     with started(folder) as (demo, text):
-        return Tried(folder, text, pasted(text), stop_process(demo, signal.SIGINT))
+        return Tried(folder, text, pasted(text, folder), stop_process(demo, signal.SIGINT))
 
 
 def test_the_printed_lines_work(tried: Tried) -> None:
@@ -127,6 +154,15 @@ def test_the_welcome_says_where_to_look(tried: Tried) -> None:
     assert re.search(r"staffbooking runs at http://127\.0\.0\.1:\d+ ", tried.text)
     for words in ("customer@demo.test", "/sandbox/tour", "/sandbox/mails", "/docs"):
         assert words in tried.text
+
+
+def test_the_first_line_comes_before_the_rest_is_loaded(tmp_path: Path) -> None:
+    """Whoever starts the demo reads at once that it starts: the web framework is loaded later."""
+    env = make_environment() | {"PYTHONPROFILEIMPORTTIME": "1"}
+    with run_in_background("demo", "--port", "0", "--dir", tmp_path / "demo", env=env) as demo:
+        before = read_until(demo.stderr, "Starting staffbooking...")
+    assert "litestar" not in before
+    assert "sqlalchemy" not in before
 
 
 def test_a_port_that_is_taken_is_told_with_the_way_out(tmp_path: Path) -> None:

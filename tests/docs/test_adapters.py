@@ -15,6 +15,7 @@ import pytest
 from attrs import fields
 
 from staffbooking_core.ports import ReadView, Transaction
+from tests.support.pytest_runs import without_other_plugins
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
@@ -46,9 +47,11 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Counter[s
     chosen = [f"{folder}/test_{name}.py" for name in MODULES if name != "store"]
     chosen += [f"{folder}/test_store.py::Test{suite}Contract" for suite in OWN_SUITES]
     options = ["-v", "-c", "/dev/null", "--rootdir", str(folder), "-p", "no:cacheprovider"]
+    options += ["-p", "anyio"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *chosen],
         cwd=ROOT,
+        env=without_other_plugins(),
         capture_output=True,
         text=True,
         check=False,

@@ -35,7 +35,8 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.messaging.conversations import Conversation
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.ports import Ports
-from staffbooking_http.server.server import open_listening_socket, serve
+from staffbooking_http.server.listening import open_listening_socket
+from staffbooking_http.server.server import serve
 from tests.http.deployment import BASE_URL, HttpDeployment, shared_routes
 
 RECEIVE_TIMEOUT_SECONDS = 20.0

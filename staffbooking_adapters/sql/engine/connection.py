@@ -18,7 +18,13 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    nullcontext,
+)
 from typing import Any, ClassVar, TypeVar
 
 from anyio import CancelScope
@@ -153,6 +159,12 @@ class Database(Connection):
     def _transaction(self, budget: DatabaseTime) -> AbstractAsyncContextManager[Connection]:
         """One attempt of a transaction within the budget: committed at the end of the context,
         undone by an error or a cancellation. The connection cannot be used after that."""
+
+    def filling(self) -> AbstractAsyncContextManager[None]:
+        """A time in which the caller alone uses the database, to fill it. SQLite runs each
+        statement in the event loop's thread, and a commit does not wait for the disk: a power
+        failure may lose or break what was filled in. On PostgreSQL nothing differs."""
+        return nullcontext()
 
     @abstractmethod
     async def close(self) -> None:

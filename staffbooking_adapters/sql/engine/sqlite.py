@@ -33,13 +33,14 @@ from staffbooking_adapters.sql.engine.errors import (
     unstorable_parameter_error,
 )
 from staffbooking_adapters.sql.engine.pool import Pool
+from staffbooking_adapters.sql.engine.sqlite_direct import DirectConnection, DirectCursor
 from staffbooking_adapters.sql.engine.statements import Arguments, CompiledStatement, Row, Statement
 from staffbooking_adapters.sql.engine.types import DurabilityMode
 from staffbooking_core.errors import StoreUnavailable
 
 T = TypeVar("T")
-AiosqliteConnection: TypeAlias = aiosqlite.Connection
-AiosqliteCall: TypeAlias = Callable[[AiosqliteConnection, str, Sequence[Arguments]], Awaitable[T]]
+Driver: TypeAlias = aiosqlite.Connection | DirectConnection
+DriverCall: TypeAlias = Callable[[Driver, str, Sequence[Arguments]], Awaitable[T]]
 
 BEGIN = Statement(text("BEGIN IMMEDIATE")).compile_for("sqlite")
 COMMIT = Statement(text("COMMIT")).compile_for("sqlite")
@@ -72,10 +73,26 @@ class SqliteDatabase(Database):
         self._path = path
         self._constraint_names = unique_constraint_names(metadata)
         self._synchronous = synchronous
+        self._make_driver: Callable[..., Driver] = aiosqlite.connect
+        self._open_pools()
+
+    def _open_pools(self) -> None:
         self._reader_pool = Pool(
             MAX_READER_CONNECTIONS, self._connect_reader, _disconnect, _is_alive
         )
         self._writer_pool = Pool(1, self._connect_writer, _disconnect, _is_alive)
+
+    @asynccontextmanager
+    async def filling(self) -> AsyncIterator[None]:
+        pools, synchronous = (self._reader_pool, self._writer_pool), self._synchronous
+        self._make_driver, self._synchronous = DirectConnection, "OFF"
+        self._open_pools()
+        try:
+            yield
+        finally:
+            await self.close()
+            self._reader_pool, self._writer_pool = pools
+            self._make_driver, self._synchronous = aiosqlite.connect, synchronous
 
     async def close(self) -> None:
         await self._reader_pool.close()
@@ -92,8 +109,8 @@ class SqliteDatabase(Database):
 
     async def call_driver(
         self,
-        call: AiosqliteCall[T],
-        driver: AiosqliteConnection,
+        call: DriverCall[T],
+        driver: Driver,
         compiled: CompiledStatement,
         argument_rows: Sequence[Arguments],
         budget: DatabaseTime,
@@ -132,7 +149,7 @@ class SqliteDatabase(Database):
             transaction.end()
         self._writer_pool.release(driver)
 
-    async def _roll_back(self, driver: AiosqliteConnection) -> None:
+    async def _roll_back(self, driver: Driver) -> None:
         """Return the writer without a transaction, or close it."""
         try:
             await driver.rollback()
@@ -170,8 +187,8 @@ class SqliteDatabase(Database):
 
     async def _call_in_autocommit(
         self,
-        pool: Pool[AiosqliteConnection],
-        call: AiosqliteCall[T],
+        pool: Pool[Driver],
+        call: DriverCall[T],
         compiled: CompiledStatement,
         arguments: Arguments,
     ) -> T:
@@ -182,10 +199,10 @@ class SqliteDatabase(Database):
         finally:
             pool.release(driver)
 
-    async def _connect_reader(self, _: DatabaseTime) -> AiosqliteConnection:
+    async def _connect_reader(self, _: DatabaseTime) -> Driver:
         return await self._connect("PRAGMA query_only = ON")
 
-    async def _connect_writer(self, _: DatabaseTime) -> AiosqliteConnection:
+    async def _connect_writer(self, _: DatabaseTime) -> Driver:
         return await self._connect(
             WAL_PRAGMA,
             f"PRAGMA synchronous = {self._synchronous}",
@@ -193,8 +210,8 @@ class SqliteDatabase(Database):
             CACHE_SIZE_PRAGMA,
         )
 
-    async def _connect(self, *pragmas: str) -> AiosqliteConnection:
-        driver = aiosqlite.connect(
+    async def _connect(self, *pragmas: str) -> Driver:
+        driver = self._make_driver(
             self._path, timeout=0, isolation_level=None, cached_statements=1024
         )
         try:
@@ -220,7 +237,7 @@ class _SqliteTransaction(Connection):
     def __init__(
         self,
         database: SqliteDatabase,
-        driver: AiosqliteConnection,
+        driver: Driver,
         budget: DatabaseTime | None = None,
     ) -> None:
         self._database = database
@@ -263,7 +280,7 @@ class _SqliteTransaction(Connection):
 
     async def _call_driver(
         self,
-        call: AiosqliteCall[T],
+        call: DriverCall[T],
         compiled: CompiledStatement,
         argument_rows: Sequence[Arguments],
     ) -> T:
@@ -281,8 +298,8 @@ class _SqliteTransaction(Connection):
 
 async def _call_within(
     seconds: float,
-    call: AiosqliteCall[T],
-    driver: AiosqliteConnection,
+    call: DriverCall[T],
+    driver: Driver,
     sql: str,
     argument_rows: Sequence[Arguments],
 ) -> T:
@@ -312,7 +329,7 @@ async def _call_within(
             await interruption  # or it would hit the connection's next statement
 
 
-async def _interrupt_until_idle(driver: AiosqliteConnection) -> None:
+async def _interrupt_until_idle(driver: Driver) -> None:
     """Interrupt repeatedly until the connection's thread has run its queued calls: an interruption
     before a statement has started has no effect."""
     sentinel = asyncio.ensure_future(driver.execute_fetchall("SELECT 1"))
@@ -329,7 +346,7 @@ def _is_busy(error: sqlite3.OperationalError) -> bool:
     return code & 0xFF == sqlite3.SQLITE_BUSY and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 
 
-async def _set_pragma_with_retries(driver: AiosqliteConnection, pragma: str) -> None:
+async def _set_pragma_with_retries(driver: Driver, pragma: str) -> None:
     # SQLite does not wait when two processes switch a new file to WAL at the same time.
     for delay in WAL_RETRY_DELAYS_SECONDS:
         try:
@@ -342,32 +359,28 @@ async def _set_pragma_with_retries(driver: AiosqliteConnection, pragma: str) -> 
     await driver.execute_fetchall(pragma)
 
 
-async def _driver_fetch(
-    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
-) -> list[Row]:
+async def _driver_fetch(driver: Driver, sql: str, argument_rows: Sequence[Arguments]) -> list[Row]:
     rows: Any = await driver.execute_fetchall(sql, argument_rows[0])
     return rows  # type: ignore[no-any-return]
 
 
-async def _driver_execute(
-    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
-) -> int:
+async def _driver_execute(driver: Driver, sql: str, argument_rows: Sequence[Arguments]) -> int:
     return max((await driver.execute(sql, argument_rows[0])).rowcount, 0)
 
 
 def _driver_execute_many(
-    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
+    driver: Driver, sql: str, argument_rows: Sequence[Arguments]
 ) -> Awaitable[object]:
     return driver.executemany(sql, argument_rows)
 
 
 def _open_cursor(
-    driver: AiosqliteConnection, sql: str, argument_rows: Sequence[Arguments]
-) -> Awaitable[aiosqlite.Cursor]:
+    driver: Driver, sql: str, argument_rows: Sequence[Arguments]
+) -> Awaitable[aiosqlite.Cursor | DirectCursor]:
     return driver.execute(sql, argument_rows[0])
 
 
-def _is_alive(driver: AiosqliteConnection) -> bool:
+def _is_alive(driver: Driver) -> bool:
     """Whether the connection is open and has no transaction of an earlier caller."""
     try:
         return not driver.in_transaction
@@ -375,5 +388,5 @@ def _is_alive(driver: AiosqliteConnection) -> bool:
         return False
 
 
-async def _disconnect(driver: AiosqliteConnection) -> None:
+async def _disconnect(driver: Driver) -> None:
     await await_uninterrupted(driver.close())

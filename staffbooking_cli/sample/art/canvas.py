@@ -61,29 +61,30 @@ class Canvas:
         column.putdata([mix(top, bottom, y / 63) for y in range(64)])
         smooth = column.resize((1, side), Image.Resampling.BILINEAR)
         self._image = smooth.resize((side, side), Image.Resampling.NEAREST)
-        self._draw = ImageDraw.Draw(self._image, "RGBA")
+        self._opaque_draw = ImageDraw.Draw(self._image)
+        self._blending_draw = ImageDraw.Draw(self._image, "RGBA")
         self._scale = zoom * side / 100
         self._shift = (1 - zoom) * side / 2
 
     def shape(self, points: Points, color: Color, alpha: int = _OPAQUE) -> None:
         """A closed smooth curve through the points, filled."""
-        self._draw.polygon(self._scaled(_curve(points, closed=True)), fill=(*color, alpha))
+        self._draw(alpha).polygon(self._scaled(_curve(points, closed=True)), fill=(*color, alpha))
 
     def polygon(self, points: Points, color: Color, alpha: int = _OPAQUE) -> None:
         """Straight edges."""
-        self._draw.polygon(self._scaled(points), fill=(*color, alpha))
+        self._draw(alpha).polygon(self._scaled(points), fill=(*color, alpha))
 
     def ellipse(
         self, x: float, y: float, rx: float, ry: float, color: Color, alpha: int = _OPAQUE
     ) -> None:
         """An upright ellipse by its center and radii."""
         box = self._scaled([(x - rx, y - ry), (x + rx, y + ry)])
-        self._draw.ellipse(box, fill=(*color, alpha))
+        self._draw(alpha).ellipse(box, fill=(*color, alpha))
 
     def ring(self, x: float, y: float, rx: float, ry: float, color: Color, width: float) -> None:
         """The outline of an ellipse."""
         box = self._scaled([(x - rx, y - ry), (x + rx, y + ry)])
-        self._draw.ellipse(box, outline=color, width=round(width * self._scale))
+        self._opaque_draw.ellipse(box, outline=color, width=round(width * self._scale))
 
     def box(
         self,
@@ -97,7 +98,7 @@ class Canvas:
     ) -> None:
         """A rectangle with rounded corners."""
         corners = self._scaled([(left, top), (right, bottom)])
-        self._draw.rounded_rectangle(corners, radius * self._scale, fill=(*color, alpha))
+        self._draw(alpha).rounded_rectangle(corners, radius * self._scale, fill=(*color, alpha))
 
     def frame(
         self,
@@ -111,24 +112,33 @@ class Canvas:
     ) -> None:
         """The outline of a rectangle with rounded corners."""
         corners = self._scaled([(left, top), (right, bottom)])
-        self._draw.rounded_rectangle(
+        self._opaque_draw.rounded_rectangle(
             corners, radius * self._scale, outline=color, width=round(width * self._scale)
         )
 
     def line(self, points: Points, color: Color, width: float, alpha: int = _OPAQUE) -> None:
         """An open smooth curve with round ends."""
         path = self._scaled(_curve(points, closed=False))
-        self._draw.line(path, fill=(*color, alpha), width=round(width * self._scale), joint="curve")
+        self._draw(alpha).line(
+            path, fill=(*color, alpha), width=round(width * self._scale), joint="curve"
+        )
         if alpha == _OPAQUE:
             radius = width * self._scale / 2
             for x, y in (path[0], path[-1]):
-                self._draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=color)
+                self._opaque_draw.ellipse(
+                    (x - radius, y - radius, x + radius, y + radius), fill=color
+                )
 
     def encode(self) -> bytes:
-        """The picture as a file of high quality: the upload encodes it again."""
+        """The picture as a file of high quality: the upload encodes it again. A JPEG, since both
+        together take a third of the time that they take for a WebP."""
         made = BytesIO()
-        self._image.reduce(_SUPERSAMPLING).save(made, "WEBP", quality=90, method=0)
+        self._image.reduce(_SUPERSAMPLING).save(made, "JPEG", quality=92, subsampling=0)
         return made.getvalue()
+
+    def _draw(self, alpha: int) -> ImageDraw.ImageDraw:
+        """What draws in a color: an opaque one needs no look at what is below."""
+        return self._opaque_draw if alpha == _OPAQUE else self._blending_draw
 
     def _scaled(self, points: Points) -> list[tuple[float, float]]:
         return [(x * self._scale + self._shift, y * self._scale + self._shift) for x, y in points]

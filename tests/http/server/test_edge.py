@@ -16,6 +16,7 @@ from attrs import evolve
 
 from staffbooking_adapters.settings import Settings, load_settings
 from staffbooking_http.server import http_protocol, server
+from staffbooking_http.server.listening import open_listening_socket
 from staffbooking_http.server.peer_connections import PeerConnections
 from tests.http.server.test_server import raw
 
@@ -46,7 +47,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 async def edge(settings: Settings = SETTINGS, application: Any = echo) -> AsyncIterator[int]:
     """Run a server with an application that echoes; yields its port."""
     uvicorn_server = server._SignalFreeServer(server._uvicorn_config(application, settings))
-    with server.open_listening_socket("127.0.0.1", 0) as listening:
+    with open_listening_socket("127.0.0.1", 0) as listening:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(uvicorn_server.serve, sockets=[listening.dup()]))
             yield listening.getsockname()[1]

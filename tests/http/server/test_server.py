@@ -19,7 +19,8 @@ from websockets.exceptions import InvalidStatus
 
 from staffbooking_adapters.settings import load_settings
 from staffbooking_http.server import http_protocol, server
-from staffbooking_http.server.server import open_listening_socket, serve, serve_maintenance
+from staffbooking_http.server.listening import open_listening_socket
+from staffbooking_http.server.server import serve, serve_maintenance
 from tests.http.deployment import HttpDeployment, error_body, json_body
 
 pytestmark = pytest.mark.anyio
