@@ -163,7 +163,7 @@ class Database(Connection):
     def filling(self) -> AbstractAsyncContextManager[None]:
         """A time in which the caller alone uses the database, to fill it. SQLite runs each
         statement in the event loop's thread, and a commit does not wait for the disk: a power
-        failure may lose or break what was filled in. On PostgreSQL nothing differs."""
+        failure may lose the last of what was filled in. On PostgreSQL nothing differs."""
         return nullcontext()
 
     @abstractmethod

@@ -85,7 +85,7 @@ class SqliteDatabase(Database):
     @asynccontextmanager
     async def filling(self) -> AsyncIterator[None]:
         pools, synchronous = (self._reader_pool, self._writer_pool), self._synchronous
-        self._make_driver, self._synchronous = DirectConnection, "OFF"
+        self._make_driver, self._synchronous = DirectConnection, "NORMAL"
         self._open_pools()
         try:
             yield

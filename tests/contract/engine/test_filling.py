@@ -20,7 +20,7 @@ from tests.contract.engine.sample_schema import (
 pytestmark = pytest.mark.anyio
 
 GET_SYNCHRONOUS = Statement(text("PRAGMA synchronous"))
-FULL, OFF = 2, 0
+FULL, NORMAL = 2, 1
 
 
 async def test_what_was_filled_in_stays(database: Database) -> None:
@@ -68,5 +68,5 @@ async def test_sqlite_neither_waits_for_the_disk_nor_changes_threads(sqlite: Dat
         reading = sqlite.run_transaction(synchronous)
         with pytest.raises(StopIteration) as returned:
             reading.send(None)
-        assert returned.value.value == OFF
+        assert returned.value.value == NORMAL
     assert await sqlite.run_transaction(synchronous) == FULL
