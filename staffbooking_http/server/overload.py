@@ -27,7 +27,7 @@ processor busy. Each further one only delays the others, and the channel."""
 MAX_CHANGES_BESIDE_READS = 2
 """Changes that run while reads wait: each takes as much of the processors as several reads, so that
 more would leave hardly any reads in an overload by both."""
-REFUSALS_PER_TURN = 32
+REFUSALS_PER_TURN = 16
 """Refusals that are written in one turn of the event loop; others wait. Without a bound, a flood
 makes each turn long, and a message or a request that is served takes ten turns and more."""
 LOG_INTERVAL_SECONDS = 1.0
