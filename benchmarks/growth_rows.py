@@ -252,7 +252,9 @@ class RowCopier:
         kept = {"lease_token": "NULL", "lease_until": "NULL"}
         yield self.copy("notices", "true", self.work_size, **numbered, due_at=later)
         yield self.copy("alerts", "true", self.work_size, **numbered, **kept, at=now, told="true")
-        yield self.copy("calendar_subscriptions", "true", self.work_size, **numbered, next_read_at=later)
+        yield self.copy(
+            "calendar_subscriptions", "true", self.work_size, **numbered, next_read_at=later
+        )
         yield self.copy(
             "last_seen",
             "true",
