@@ -62,8 +62,8 @@ class InvariantChecks:
         return [f"booking {booking.id}: {fault}" for fault in found]
 
     async def _endpoint_faults(self) -> list[str]:
-        """Endpoints that were disabled before so many of their deliveries failed in a row. A success
-        that was on its way sets the count to 0 afterwards, so the number is read from the reason."""
+        """Endpoints that were disabled before so many of their deliveries failed in a row. The
+        reason has their number, since a late success sets the count to 0."""
         webhooks = self._world.webhooks
         async with self._world.scene.ports.store.read_view() as view:
             endpoints = [await view.webhooks.endpoint(one.id) for _, one in webhooks.endpoints]
