@@ -72,7 +72,7 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path, metadata: MetaData, synchronous: DurabilityMode) -> None:
         self._path = path
         self._constraint_names = unique_constraint_names(metadata)
-        self._synchronous = synchronous
+        self._synchronous: str = synchronous
         self._make_driver: Callable[..., Driver] = aiosqlite.connect
         self._open_pools()
 
