@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,7 +70,7 @@ class ImportFile:
             return 0
         return self.size if self._binary.closed else self._binary.tell()
 
-    def rows(self, after_line: int = 0) -> Iterator[ImportFileRow]:
+    def rows(self, after_line: int = 0) -> Generator[ImportFileRow, None, None]:
         """The rows with a line number above `after_line`. Raises CommandRefused."""
         read = self._choose_reader()
         with self._path.open("rb") as self._binary:

@@ -63,8 +63,10 @@ def to_reply(error: BaseException) -> Reply | None:
 
 def reply_to_error(error: BaseException, request_id: str, where: str) -> Reply:
     """The response to any error. An internal error is logged under the request id, which is all
-    that the response reveals of it."""
+    that the response reveals of it; so is why the store is unavailable."""
     if (reply := to_reply(error)) is not None:
+        if isinstance(error, StoreUnavailable):
+            log.warning("request %s to %s: unavailable: %s", request_id, where, error.reason)
         return reply
     log.error("request %s to %s failed", request_id, where, exc_info=error)
     record: InternalErrorRecord = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,8 @@ def cut_short(deployment: CliDeployment, path: Path, rows: int) -> None:
     async def work(ports: Ports) -> None:
         file = ImportFile(path)
         begun = await imports.begin_import(ports, file.fingerprint)
-        batch = [bulk.to_import_row(row) for _, row in zip(range(rows), file.rows(), strict=False)]
+        with closing(file.rows()) as parsed:
+            batch = [bulk.to_import_row(row) for row in islice(parsed, rows)]
         await imports.import_rows(ports, begun, batch)
 
     deployment.run_on_ports(work)

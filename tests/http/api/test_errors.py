@@ -148,6 +148,20 @@ async def test_an_unavailable_store_is_503(world: HttpDeployment, error: Excepti
     assert int(answer.headers["retry-after"]) > 0
 
 
+async def test_the_log_says_why_the_store_is_unavailable(
+    world: HttpDeployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cause of a 503 is logged with the request id, and is not in the response."""
+    world.restart(store=Failing(StoreUnavailable("the disk is gone")))
+    answer = await world.client_with_key().get("/api/v1/companions")
+    request_id = answer.headers["x-request-id"]
+    assert (
+        f"request {request_id} to GET /api/v1/companions: unavailable: the disk is gone"
+        in caplog.messages
+    )
+    assert "disk" not in answer.text
+
+
 @pytest.mark.parametrize(
     "error",
     [RuntimeError(f"secret {make_api_key_text()}"), ConstraintViolated("uq_secret")],
