@@ -84,8 +84,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """Not checked again: the requests of a connection mostly have the same Host."""
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
-    _refusal: bytes | None = None
-    """A response that waits for its turn to be written."""
+    _held: bytes | None = None
+    """A request that came in an overload, and is looked at together with others."""
 
     # The connection -----------------------------------------------------------------------
 
@@ -112,8 +112,31 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._active_at = self.loop.time()
-        if self._refusal is not None:
-            self.write_refusal()  # Responses keep the order of their requests.
+        overload = self.config.overload
+        if self._held is not None:
+            self.receive_held()  # Responses keep the order of their requests.
+        elif (
+            overload is not None
+            and overload.is_overloaded()
+            and not self._is_deaf
+            and self._is_idle()
+        ):
+            self._held = data
+            overload.hold(self)
+            return
+        self._receive(data)
+
+    def receive_held(self) -> None:
+        """Serve or refuse the request that is held, if one is."""
+        data, self._held = self._held, None
+        if data is not None and not self.transport.is_closing():
+            self._receive(data)
+
+    def shutdown(self) -> None:
+        self.receive_held()
+        super().shutdown()
+
+    def _receive(self, data: bytes) -> None:
         overload = self.config.overload
         if overload is not None and overload.is_overloaded() and self._refuse_early(overload, data):
             return
@@ -134,20 +157,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if (response := overload.refuse_early(data, self.client)) is None:
             return False
         self._cancel_input_timer()
-        self._refusal = response
-        overload.let_write(self)
+        self.transport.write(response)
         self._keep_alive_from_now()
         return True
-
-    def write_refusal(self) -> None:
-        """Write the refusal that waits for its turn, unless it is written or the client gone."""
-        response, self._refusal = self._refusal, None
-        if response is not None and not self.transport.is_closing():
-            self.transport.write(response)
-
-    def shutdown(self) -> None:
-        self.write_refusal()
-        super().shutdown()
 
     def _next_piece_size(self, data: bytes) -> int:
         """The number of bytes to parse at once: at most to the end of the head, so that the bytes

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from time import monotonic
 from typing import Protocol
 
 from staffbooking_http.api.mounting import base_path
@@ -27,9 +28,11 @@ processor busy. Each further one only delays the others, and the channel."""
 MAX_CHANGES_BESIDE_READS = 2
 """Changes that run while reads wait: each takes as much of the processors as several reads, so that
 more would leave hardly any reads in an overload by both."""
-REFUSALS_PER_TURN = 16
-"""Refusals that are written in one turn of the event loop; others wait. Without a bound, a flood
-makes each turn long, and a message or a request that is served takes ten turns and more."""
+HOLD_SECONDS = 0.005
+MAX_RECEIVING_SECONDS = 0.001
+"""How long requests are held in an overload, and how long they are then looked at, one after
+another: a refusal between other code takes several times as long. So refusals take no more than a
+sixth of the process, and a flood delays neither messages nor the requests that are served."""
 LOG_INTERVAL_SECONDS = 1.0
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -38,10 +41,10 @@ _OPERATIONS_PATHS = ("/healthz", "/readyz", "/metrics")
 log = logging.getLogger("staffbooking.http")
 
 
-class RefusedConnection(Protocol):
-    """A connection with a refusal to be written."""
+class HoldingConnection(Protocol):
+    """A connection that holds a request."""
 
-    def write_refusal(self) -> None: ...
+    def receive_held(self) -> None: ...
 
 
 class Overload:
@@ -62,7 +65,7 @@ class Overload:
         self._scanner = RequestScanner()
         self._metrics = application.site.load_metrics
         self._unlogged = 0
-        self._refused: deque[RefusedConnection] = deque()
+        self._holding: deque[HoldingConnection] = deque()
 
     def limiter_of(self, method: str, path: str) -> LoadLimiter | None:
         """The limiter of a request; None if it takes no slot."""
@@ -87,17 +90,18 @@ class Overload:
         self.count_refusal()
         return self.refusals.encode(path, client, data)
 
-    def let_write(self, connection: RefusedConnection) -> None:
-        """Let a connection write its refusal when it is its turn."""
-        if not self._refused:
-            self._loop.call_soon(self._write_refusals)
-        self._refused.append(connection)
+    def hold(self, connection: HoldingConnection) -> None:
+        """Let a connection look at its request in a moment, with others."""
+        if not self._holding:
+            self._loop.call_later(HOLD_SECONDS, self._receive_held)
+        self._holding.append(connection)
 
-    def _write_refusals(self) -> None:
-        for _ in range(min(REFUSALS_PER_TURN, len(self._refused))):
-            self._refused.popleft().write_refusal()
-        if self._refused:
-            self._loop.call_soon(self._write_refusals)
+    def _receive_held(self) -> None:
+        end = monotonic() + MAX_RECEIVING_SECONDS
+        while self._holding and monotonic() < end:
+            self._holding.popleft().receive_held()
+        if self._holding:
+            self._loop.call_later(HOLD_SECONDS, self._receive_held)
 
     def count_refusal(self) -> None:
         """Count a refusal for the metrics and the log, which has one line a second."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
+from itertools import count
 
 import anyio
 import anyio.abc
@@ -189,61 +191,62 @@ async def test_the_log_has_one_line_a_second(
     assert caplog.messages == ["overloaded: 3 requests were refused within a second"]
 
 
-class _Refused:
-    """Counts the refusals that it was let write."""
+class _Holding:
+    """Counts the requests that it was let look at."""
 
-    written = 0
+    received = 0
 
-    def write_refusal(self) -> None:
-        self.written += 1
+    def receive_held(self) -> None:
+        self.received += 1
 
 
-async def test_refusals_are_written_a_few_per_turn(
+async def test_held_requests_are_looked_at_some_at_a_time(
     world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Refusals beyond those of a turn of the event loop wait for the next turn."""
-    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 2)
-    refusing, connection = Overload(world.app), _Refused()
+    """After a millisecond of looking at held requests the others wait as long again."""
+    monkeypatch.setattr(overload, "HOLD_SECONDS", 0)
+    monkeypatch.setattr(overload, "monotonic", partial(next, count(0, 0.0004)))
+    limiting, connection = Overload(world.app), _Holding()
     for _ in range(5):
-        refusing.let_write(connection)
-    written = []
-    for _ in range(4):
-        written.append(connection.written)
+        limiting.hold(connection)
+    received = []
+    while connection.received < 5:
         await anyio.lowlevel.checkpoint()
-    assert written == [0, 2, 4, 5]
+        received.append(connection.received)
+    assert sorted({*received} - {0}) == [2, 4, 5]
 
 
 async def test_responses_keep_the_order_of_their_requests(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refusal whose turn has not come is written before the response to a later request."""
-    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 0)
+    """A request that is held is answered before a later one of its connection."""
+    monkeypatch.setattr(overload, "HOLD_SECONDS", 60)
     assert (await connection.ask(SEARCH + b"\r\n", HEALTH))[0] == 503
 
 
-async def test_a_server_that_stops_writes_its_refusals(
+async def test_a_server_that_stops_answers_what_it_holds(
     server: tuple[int, anyio.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refusal whose turn has not come is written when the server stops."""
-    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 0)
+    """A request that is held is answered when the server stops."""
+    monkeypatch.setattr(overload, "HOLD_SECONDS", 60)
+    is_held = anyio.Event()
+    monkeypatch.setattr(Overload, "hold", lambda *_: is_held.set())
     port, stop = server
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(SEARCH + b"\r\n")
-        await raw(port, HEALTH[:-2] + CLOSE)  # The server has read what was sent before.
+        await is_held.wait()
         stop.set()
         with anyio.fail_after(5):
             assert (await stream.receive()).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
-async def test_a_client_that_left_gets_no_refusal(
+async def test_what_a_client_asked_that_left_is_dropped(
     port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refusal whose client has left is dropped when its turn comes."""
-    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 0)
+    """A request that is held is dropped if its client has left."""
+    monkeypatch.setattr(overload, "HOLD_SECONDS", 0.05)
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(SEARCH + b"\r\n")
-    await raw(port, HEALTH[:-2] + CLOSE)  # The server has seen the end of the connection.
-    monkeypatch.setattr(overload, "REFUSALS_PER_TURN", 1)
-    await raw(port, HEALTH[:-2] + CLOSE)  # Some turns later.
+    await raw(port, HEALTH[:-2] + CLOSE)  # It has come behind, and is held as well.
     assert caplog.messages == []
