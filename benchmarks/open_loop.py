@@ -42,6 +42,8 @@ class OpenLoopResult(msgspec.Struct, frozen=True):
 
     offered: int
     seconds: float
+    answering_seconds: float
+    """From the first arrival to the last response, or until no more were waited for."""
     good: int
     good_median_ms: float
     good_p99_ms: float
@@ -183,6 +185,7 @@ async def run_open_loop(
     return OpenLoopResult(
         run.offered,
         seconds,
+        perf_counter() - began,
         len(run.good),
         *_median_and_p99(run.good),
         _median_and_p99(run.good_since_sent)[1],

@@ -77,7 +77,7 @@ class LoadFigures:
 
     @property
     def goodput(self) -> float:
-        return self.seen.good / self.seen.seconds
+        return self.seen.good / self.seen.answering_seconds
 
 
 def main() -> int:
@@ -261,11 +261,11 @@ def _format_row(one: LoadFigures) -> str:
         f"{seen.offered / seen.seconds:,.0f}",
         f"{one.goodput:,.0f}",
         *(f"{ms:.0f}" for ms in times),
-        f"{seen.refused / seen.seconds:,.0f}",
+        f"{seen.refused / seen.answering_seconds:,.0f}",
         *(f"{ms:.0f}" for ms in refused),
         others,
         *(f"{ms:.1f}" for ms in (*_p50_p99(one.message_ms), *_p50_p99(one.event_ms))),
-        f"{one.server_seconds / seen.seconds:.2f}",
+        f"{one.server_seconds / seen.answering_seconds:.2f}",
         f"{seen.cpu_seconds / seen.seconds:.2f}",
         f"{one.memory_mb:.0f}",
     ]
