@@ -49,9 +49,7 @@ def parse_database_url(text: str) -> str:
             "must have a port from 1 to 65535, and %XX for special characters in a password"
         )
     if not options.keys() <= _OPTIONS or not all(map(all, options.values())):
-        raise ValueError(
-            f"may have these options, each with a value: {', '.join(sorted(_OPTIONS))}"
-        )
+        raise ValueError(f"may only have these options, with values: {', '.join(sorted(_OPTIONS))}")
     if not {*options.get("sslmode", ())} <= {*_SSL_MODES}:
         raise ValueError(f"must have one of these as sslmode: {', '.join(_SSL_MODES)}")
     return text
@@ -76,7 +74,7 @@ def _is_port(text: str) -> bool:
 
 def database_place(url: str) -> str:
     """Where the database of a valid URL is, without user and password: a file's path, or
-    HOST:PORT/DATABASE."""
+    postgresql://HOST:PORT/DATABASE."""
     found = _POSTGRES_URL.fullmatch(url)
     if found is None:
         return str(_sqlite_file(url).absolute())
@@ -88,7 +86,8 @@ def database_place(url: str) -> str:
     # An "@" that should have been escaped: what is before it belongs to the password.
     host = (found["host"] or "").rpartition("@")[2] or found["ipv6"] or option("host", "service")
     port = found["port"] or option("port")
-    return f"{host}{port and f':{port}'}/{found['database'] or option('database', 'dbname')}"
+    database = found["database"] or option("database", "dbname")
+    return f"postgresql://{host}{port and f':{port}'}/{database}"
 
 
 def default_files_folder(url: str) -> Path:

@@ -47,8 +47,8 @@ def test_a_valid_url_is_taken(url: str) -> None:
         (f"{POSTGRES}/x?port=abc", "must have a port"),
         ("postgresql+asyncpg://u:hush@/x?host=one,two:99999", "must have a port"),
         ("postgresql+asyncpg://u:hush@/x?host=one,,two", "must have a port"),
-        (f"{POSTGRES}/x?hush=1", "may have these options, each with a value: database, dbname"),
-        (f"{POSTGRES}/x?sslmode=", "may have these options"),
+        (f"{POSTGRES}/x?hush=1", "may only have these options, with values: database, dbname"),
+        (f"{POSTGRES}/x?sslmode=", "may only have these options"),
         (f"{POSTGRES}/x?sslmode=hush", "must have one of these as sslmode: disable"),
         ("sqlite+aiosqlite:///x.db?hush=1", "must be sqlite"),
         ("sqlite+aiosqlite://hush/x.db", "must be sqlite"),
@@ -68,10 +68,10 @@ def test_a_wrong_url_is_refused_without_its_parts(url: str, reason: str) -> None
     [
         ("sqlite+aiosqlite:////abs/x.db?timeout=5", "/abs/x.db"),
         ("sqlite+aiosqlite:///x.db", str(Path("x.db").absolute())),
-        (f"{POSTGRES}:5432/x?sslmode=require", "h:5432/x"),
-        ("postgresql+asyncpg://u:half@hush@h/x", "h/x"),
-        ("postgresql+asyncpg://app@/x?host=/run/pg&password=hush", "/run/pg/x"),
-        ("postgresql+asyncpg://[::1]?dbname=x", "::1/x"),
+        (f"{POSTGRES}:5432/x?sslmode=require", "postgresql://h:5432/x"),
+        ("postgresql+asyncpg://u:half@hush@h/x", "postgresql://h/x"),
+        ("postgresql+asyncpg://app@/x?host=/run/pg&password=hush", "postgresql:///run/pg/x"),
+        ("postgresql+asyncpg://[::1]?dbname=x", "postgresql://::1/x"),
     ],
 )
 def test_the_place_of_a_database_has_no_password(url: str, place: str) -> None:
