@@ -19,6 +19,11 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
+from staffbooking_adapters.settings_database import (
+    database_place,
+    default_files_folder,
+    parse_database_url,
+)
 from staffbooking_adapters.settings_exposure import (
     DEFAULT_SECRET,
     STRONG_SECRET_LENGTH,
@@ -26,6 +31,7 @@ from staffbooking_adapters.settings_exposure import (
     is_loopback,
     is_public_url,
     is_weak_secret,
+    parse_secrets,
 )
 from staffbooking_adapters.settings_logs import LogFormat, parse_log_format, parse_log_level
 from staffbooking_adapters.settings_mail import (
@@ -60,7 +66,6 @@ SETTING_NAMES = frozenset(
 """All settings, without their prefix. DEBUG is the command line's."""
 _KUBERNETES_NAME = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\w+)", re.ASCII)
 """Names that Kubernetes sets for a service whose name begins with `staffbooking`."""
-_MIN_SECRET_LENGTH = 16
 _PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
 _MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
 
@@ -137,7 +142,7 @@ class Settings:
     blocked_terms: tuple[str, ...] = ()
     """Terms blocked in messages, in addition to the default list."""
     files_dir: Path | None = None
-    """The folder of uploaded images; None for a folder next to the database."""
+    """The folder of uploaded images, if it is given; `files_folder` has the default."""
     smtp: SmtpServer | None = None
     """The mail server; None to write notifications to the log only."""
     mail_from: tuple[str, str] = ("Staff booking", "staffbooking@localhost")
@@ -148,6 +153,16 @@ class Settings:
     @property
     def has_default_secret(self) -> bool:
         return DEFAULT_SECRET in self.secret_keys
+
+    @property
+    def database_place(self) -> str:
+        """Where the database is, without user and password."""
+        return database_place(self.database_url)
+
+    @property
+    def files_folder(self) -> Path:
+        """The folder of uploaded images."""
+        return self.files_dir or default_files_folder(self.database_url)
 
 
 def load_settings(environ: Mapping[str, str], *, listening_address: str | None = None) -> Settings:
@@ -182,7 +197,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
         database_url=read(
             "DATABASE_URL", parse_database_url, "sqlite+aiosqlite:///staffbooking.db"
         ),
-        secret_keys=read("SECRET_KEY", _parse_secrets, DEFAULT_SECRET),
+        secret_keys=read("SECRET_KEY", parse_secrets, DEFAULT_SECRET),
         policy=policy,
         processor=_load_fake_settings(read) if is_fake else _load_stripe_settings(read),
         trusted_proxies=read("TRUSTED_PROXIES", _parse_networks, ""),
@@ -313,16 +328,6 @@ def _parse_base_url(text: str) -> str:
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
 
-def parse_database_url(text: str) -> str:
-    """The URL of a database. Raises ValueError with what it must be."""
-    scheme, _, rest = text.partition("://")
-    if scheme not in ("sqlite+aiosqlite", "postgresql+asyncpg") or not rest.strip("/"):
-        raise ValueError(
-            "must be sqlite+aiosqlite:///FILE or postgresql+asyncpg://USER@HOST/DATABASE"
-        )
-    return text
-
-
 def _parse_currency(text: str) -> Currency:
     code = text.lower()
     if code not in CURRENCY_CODES:
@@ -361,13 +366,6 @@ def _parse_payment_window(text: str) -> timedelta | None:
     if window == timedelta(0):
         raise ValueError("must be longer than zero")
     return window
-
-
-def _parse_secrets(text: str) -> tuple[str, ...]:
-    keys = tuple(key.strip() for key in text.split(","))
-    if any(len(key) < _MIN_SECRET_LENGTH for key in keys):
-        raise ValueError(f"must be one or more keys of at least {_MIN_SECRET_LENGTH} characters")
-    return keys
 
 
 def _parse_country(text: str) -> str:

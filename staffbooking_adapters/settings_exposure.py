@@ -11,9 +11,21 @@ from math import log2
 from urllib.parse import urlsplit
 
 DEFAULT_SECRET = "development-only-secret-key"
+_MIN_SECRET_LENGTH = 16
 STRONG_SECRET_LENGTH = 32
 _MIN_SECRET_BITS = 80
 """Random keys of STRONG_SECRET_LENGTH hexadecimal digits have at least 95."""
+
+
+def parse_secrets(text: str) -> tuple[str, ...]:
+    """The secret keys of a setting. Raises ValueError with what they must be."""
+    keys = tuple(key.strip() for key in text.split(","))
+    if any(len(key) < _MIN_SECRET_LENGTH for key in keys):
+        raise ValueError(
+            f"must be one or more keys of at least {_MIN_SECRET_LENGTH} characters, "
+            f"{STRONG_SECRET_LENGTH} where strangers can reach the service"
+        )
+    return keys
 
 
 def is_weak_secret(key: str) -> bool:

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from importlib import import_module
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -28,8 +27,8 @@ from staffbooking_adapters.settings import (
     Settings,
     SettingsError,
     StripeSettings,
-    parse_database_url,
 )
+from staffbooking_adapters.settings_database import parse_database_url
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault, MemoryVault
@@ -142,8 +141,7 @@ async def sql_ports(
         raise ValueError(f"the URL {error}") from None
     if isinstance(secret_keys, str) or not all(secret_keys) or not secret_keys:
         raise ValueError("secret_keys must be a list of one or more keys")
-    if policy is None:
-        policy = Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
+    policy = policy or Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
     settings = Settings(url, tuple(secret_keys), policy)
     if migrate:
         await upgrade_schema(settings)
@@ -222,7 +220,7 @@ async def open_ports(
             content_filter=content_filter,
             calendars=calendars,
             calendar_fetcher=fetcher,
-            files=LocalFiles(_get_files_dir(settings)),
+            files=LocalFiles(settings.files_folder),
             image_processor=pictures,
             policy=settings.policy,
             sandbox=sandbox,
@@ -253,8 +251,7 @@ def _check_database_extra(url: str) -> None:
 
 @asynccontextmanager
 async def _open_real_clock(store: SqlStore, policy: Policy) -> AsyncIterator[SystemClock]:
-    """The database's clock on PostgreSQL. All processes of a SQLite file are on one machine, whose
-    clock they share."""
+    """The database's clock on PostgreSQL; the machine's, which all processes share, on SQLite."""
     if store.database.dialect == "sqlite":
         yield SystemClock()
         return
@@ -269,9 +266,8 @@ async def _open_real_clock(store: SqlStore, policy: Policy) -> AsyncIterator[Sys
 
 
 def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> Store:
-    if store.database.dialect == "sqlite":
-        return store
-    return GuardedStore(store, real_clock, policy.max_clock_skew)
+    is_sqlite = store.database.dialect == "sqlite"
+    return store if is_sqlite else GuardedStore(store, real_clock, policy.max_clock_skew)
 
 
 class _LazySender:
@@ -338,13 +334,13 @@ class _LazyNotifier:
         if self._settings.smtp is None:
             await self._log_notifier.send_email(email)
         else:
-            await self._get_smtp(self._settings.smtp).send_email(email)
+            await self.get_smtp(self._settings.smtp).send_email(email)
 
     async def close(self) -> None:
         if self._smtp is not None:
             await self._smtp.close()
 
-    def _get_smtp(self, server: SmtpServer) -> SmtpNotifier:
+    def get_smtp(self, server: SmtpServer) -> SmtpNotifier:
         if self._smtp is None:
             from staffbooking_adapters.notify.mails import Mailbox
             from staffbooking_adapters.notify.smtp import SmtpNotifier
@@ -430,16 +426,7 @@ async def upgrade_schema(settings: Settings) -> None:
 
 def find_files_problem(settings: Settings) -> WriteProblem | None:
     """Why uploaded images can't be stored; None if they can."""
-    return find_write_problem(_get_files_dir(settings))
-
-
-def _get_files_dir(settings: Settings) -> Path:
-    """The files folder; by default next to the SQLite file, else in the working directory."""
-    if settings.files_dir is not None:
-        return settings.files_dir
-    kind, _, path = settings.database_url.partition(":///")
-    default_dir = f"{path.partition('?')[0]}-files"
-    return Path(default_dir if kind.startswith("sqlite") else "staffbooking-files")
+    return find_write_problem(settings.files_folder)
 
 
 async def find_schema_problem(settings: Settings) -> str | None:
@@ -448,3 +435,15 @@ async def find_schema_problem(settings: Settings) -> str | None:
     from staffbooking_adapters.sql.schema.upgrade import find_schema_mismatch
 
     return await find_schema_mismatch(settings.database_url)
+
+
+async def find_server_problems(settings: Settings) -> dict[str, str | None]:
+    """Why each server that the settings name besides the database can't be used; None if it can."""
+    found: dict[str, str | None] = {}
+    if settings.redis_url is not None:
+        from staffbooking_adapters.chat.redis import RedisPubSubTransport
+
+        found["redis"] = await RedisPubSubTransport(settings.redis_url, "").find_problem()
+    if settings.smtp is not None:
+        found["mail"] = await _LazyNotifier(settings).get_smtp(settings.smtp).find_problem()
+    return found

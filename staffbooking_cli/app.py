@@ -59,9 +59,10 @@ class FaultNamingCommand(TyperCommand):
         given = list(args)
         try:
             return super().parse_args(ctx, args)
-        except typer.BadParameter:
+        except typer.BadParameter as error:
             if len(faults := self._faults(ctx, given)) > 1:
                 ctx.fail(" ".join(faults))
+            error.message = _without_kind(error.message)
             raise
 
     def _faults(self, ctx: Any, args: list[str]) -> list[str]:
@@ -71,8 +72,14 @@ class FaultNamingCommand(TyperCommand):
             try:
                 parameter.handle_parse_result(ctx, options, rest)
             except typer.BadParameter as fault:
+                fault.message = _without_kind(fault.message)
                 faults.append(fault.format_message())
         return faults
+
+
+def _without_kind(message: str) -> str:
+    """A message about a value, without the words that typer from 0.29 puts before it."""
+    return message.removeprefix("Value error, ")
 
 
 @contextmanager

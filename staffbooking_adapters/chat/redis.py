@@ -16,6 +16,8 @@ PING_INTERVAL_SECONDS = 30.0
 """Seconds without a message after which the subscribed connection is pinged."""
 REPLY_TIMEOUT_SECONDS = 5.0
 """Timeout of every Redis reply, including that to a ping."""
+CHECK_TIMEOUT_SECONDS = 3.0
+"""Timeout of a check whether the server can be used."""
 
 
 def channel_name(database_url: str, base_url: str) -> str:
@@ -68,6 +70,19 @@ class RedisPubSubTransport:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+    async def find_problem(self) -> str | None:
+        """Why the server can't be used; None if it answers in time. Closes the connection."""
+        from redis.exceptions import RedisError
+
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
+                await self.get_client().ping()
+        except (RedisError, OSError) as error:
+            return f"cannot connect: {str(error) or 'no response'}"
+        finally:
+            await self.close()
+        return None
 
     def get_client(self) -> Redis:
         """The client, created on first use; it connects with its first command."""

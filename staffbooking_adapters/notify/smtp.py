@@ -31,6 +31,9 @@ KEEPALIVE_TIMEOUT_SECONDS = 2.0
 """Seconds within which a reused connection must answer: a dead one would use up the mail's whole
 timeout."""
 
+CHECK_TIMEOUT_SECONDS = 3.0
+"""Seconds of a check whether the server can be used."""
+
 
 class EmailNotSent(Exception):
     """A mail was not sent, or its outcome is unknown; retry later."""
@@ -80,6 +83,18 @@ class SmtpNotifier:
             logger.warning("notice %d was not sent: %s", email.notice_id, reason)
             raise EmailNotSent(reason) from None
         await self._log_notifier.send_email(email)
+
+    async def find_problem(self) -> str | None:
+        """Why no mail can be sent; None if the server takes the connection and the credentials in
+        time. Closes the connection."""
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT_SECONDS), self._lock:
+                await self._live_client()
+        except (SMTPException, OSError, ValueError) as error:
+            return f"cannot connect: {str(error) or 'no response'}"
+        finally:
+            await self.close()
+        return None
 
     async def close(self) -> None:
         """Send QUIT and close the connection; waits at most a second."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 _MAX_PORT = 65_535
 _DATABASE_URL_SETTING = "STAFFBOOKING_DATABASE_URL"
-LEDGER_CHECK_FILE = "ledger-check"
+COMMAND_FILE = "staffbooking"
+GUIDE_FILE = "guide.txt"
 
 
 def demo(
@@ -38,15 +39,14 @@ def demo(
 ) -> None:
     """Run the server and a worker with sample data, and print commands to try.
 
-    STAFFBOOKING_DATABASE_URL selects another database than the folder's SQLite file.
+    STAFFBOOKING_DATABASE_URL selects another database than the folder's SQLite file; what belongs
+    to its demo is in a folder of its own within the folder.
     """
     with _open_demo_socket(port) as listening:
         render.print_note("Starting staffbooking...")
         import anyio
 
-        folder = dir_.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        anyio.run(_run_demo, folder, listening, backend_options={"use_uvloop": True})
+        anyio.run(_run_demo, dir_.absolute(), listening, backend_options={"use_uvloop": True})
 
 
 def _open_demo_socket(port: int) -> socket.socket:
@@ -69,30 +69,50 @@ def _open_demo_socket(port: int) -> socket.socket:
         ) from None
 
 
-def _demo_environment(folder: Path, port: int) -> dict[str, str]:
-    """The environment with the demo's defaults. The sandbox is always on: the printed commands
-    need it."""
+def place_demo(parent: Path, port: int) -> tuple[Path, dict[str, str]]:
+    """The demo's folder, and the environment with its defaults. The sandbox is always on: the
+    printed commands need it.
+
+    A database that is given has its own folder, so that demos on several databases can't take each
+    other's API key for theirs.
+    """
+    import hashlib
+
+    from staffbooking_adapters.settings import load_settings
+
     own = {
-        _DATABASE_URL_SETTING: f"sqlite+aiosqlite:///{folder / 'staffbooking.db'}",
+        _DATABASE_URL_SETTING: f"sqlite+aiosqlite:///{parent / 'staffbooking.db'}",
         "STAFFBOOKING_BASE_URL": f"http://{_HOST}:{port}",
     }
-    return {**own, **os.environ, "STAFFBOOKING_SANDBOX": "1"}
+    environ = {**own, **os.environ, "STAFFBOOKING_SANDBOX": "1"}
+    if _DATABASE_URL_SETTING not in os.environ:
+        return parent, environ
+    settings = load_settings(environ)
+    kind = settings.database_url.partition("+")[0]
+    digest = hashlib.sha256(settings.database_place.encode()).hexdigest()
+    folder = parent / f"{kind}-{digest[:8]}"
+    if kind != "sqlite":  # Images of SQLite are next to the file.
+        environ = {"STAFFBOOKING_FILES_DIR": str(folder / "images"), **environ}
+    return folder, environ
 
 
-def _write_ledger_check(path: Path, environ: Mapping[str, str]) -> None:
-    """Write a script that runs `ledger check` with the demo's settings from any folder.
-
-    Settings may hold a password, so only the owner can read the file.
-    """
+def _write_command(path: Path, environ: Mapping[str, str]) -> None:
+    """Write a script that runs a command line with the demo's settings, from any folder."""
     settings = {name: value for name, value in environ.items() if name.startswith("STAFFBOOKING_")}
     settings["PYTHONPATH"] = str(Path(__file__).parents[2])
     assignments = " ".join(f"{name}={quote(value)}" for name, value in sorted(settings.items()))
-    command = f"{quote(sys.executable)} -m staffbooking_cli.main ledger check"
+    command = f'{quote(sys.executable)} -m staffbooking_cli.main "$@"'
+    _write_private(path, f"#!/bin/sh\ncd {quote(str(Path.cwd()))} && {assignments} {command}\n")
+    path.chmod(0o700)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read: settings may hold a password, the guide a key."""
     path.touch(mode=0o600)
-    path.write_text(f"cd {quote(str(Path.cwd()))} && {assignments} {command}\n", encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
 
 
-async def _run_demo(folder: Path, listening: socket.socket) -> None:
+async def _run_demo(parent: Path, listening: socket.socket) -> None:
     import anyio
 
     from staffbooking_adapters.logs import configure_logging
@@ -101,10 +121,11 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
     from staffbooking_cli.running import start_server, stop_on_signal
     from staffbooking_worker.main import run_worker
 
-    environ = _demo_environment(folder, listening.getsockname()[1])
+    folder, environ = place_demo(parent, listening.getsockname()[1])
     settings = load_settings(environ)
     configure_logging(settings.log_format, settings.log_level)
-    _write_ledger_check(folder / LEDGER_CHECK_FILE, environ)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_command(folder / COMMAND_FILE, environ)
     async with stop_on_signal() as stop:
         if await find_schema_problem(settings):
             await upgrade_schema(settings)
@@ -116,6 +137,8 @@ async def _run_demo(folder: Path, listening: socket.socket) -> None:
             await start_server(jobs, settings, listening, stop, ports)
             listening.close()  # The server has duplicated it.
             jobs.start_soon(run_worker, ports, stop)
+            # The log follows on the screen, and pushes the text away.
+            _write_private(folder / GUIDE_FILE, text + "\n")
             typer.echo(text)
 
 
@@ -130,9 +153,13 @@ async def _prepare_sample(ports: Ports, settings: Settings, folder: Path) -> str
             await seed.fill_database(ports)
     await seed.open_accounts_of_older_samples(ports)
     sample = await seed.load_sample(ports, folder)
-    welcome = guide.render_welcome(
-        sample, settings.policy.base_url, folder, folder / LEDGER_CHECK_FILE
+    place = guide.DemoPlace(
+        database=settings.database_place,
+        images=settings.files_folder.absolute(),
+        command=folder / COMMAND_FILE,
+        guide=folder / GUIDE_FILE,
     )
+    welcome = guide.render_welcome(sample, settings.policy.base_url, place)
     return welcome + await _guide_lines(ports, sample, settings, folder)
 
 

@@ -103,7 +103,10 @@ async def _check_schema() -> AsyncIterator[Check]:
 async def _check_ports() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
-    async with wiring.open_ports(read_settings()) as ports:
+    settings = read_settings()
+    async with wiring.open_ports(settings) as ports:
+        for name, problem in (await wiring.find_server_problems(settings)).items():
+            yield _make_check(name, problem or "answers", ok=problem is None)
         for name, look in _PORT_CHECKS.items():
             async for check in _checks_with_error(name, look(ports)):
                 yield check

@@ -193,10 +193,12 @@ def disable(
 
     async def work(ports: Ports) -> disabling.DisabledAccount:
         try:
-            return await disabling.disable_user(ports, email, decision, reason)
+            done = await disabling.disable_user(ports, email, decision, reason)
         except disabling.BookingsAhead as error:
             _print_obligations({}, error.obligations, {}, as_json)
             raise
+        await _warn_without_admins(ports, done.user)
+        return done
 
     done = run_operator_command(work, "disable", "person", email, reason=reason, by=by)
     _print_obligations(
@@ -205,6 +207,21 @@ def disable(
         {"cancelled": done.cancelled},
         as_json,
     )
+
+
+async def _warn_without_admins(ports: Ports, disabled: User) -> None:
+    """Print what to do if the last admin who could sign in was disabled."""
+    from staffbooking_core.domain.accounts.users import AccountState, Role
+    from staffbooking_core.usecases.accounts import people
+
+    if disabled.role is not Role.ADMIN:
+        return
+    admins = people.PeopleFilter(role=Role.ADMIN, state=AccountState.ACTIVE)
+    if not (await people.find_people(ports, admins, None, 1)).people:
+        render.print_note(
+            "staffbooking: no admin is left who can sign in to the operators' pages: "
+            "`staffbooking users enable EMAIL` enables one again"
+        )
 
 
 def _print_obligations(

@@ -73,8 +73,21 @@ async def _free_day(ports: Ports, companion_id: int, earliest: date) -> date:
     raise CommandRefused(f"{STAFF_EMAIL} has no free evening: start the demo with another --dir")
 
 
-def render_welcome(sample: DemoSample, base: str, folder: Path, ledger_check: Path) -> str:
+@frozen(kw_only=True)
+class DemoPlace:
+    """Where the demo's data and files are."""
+
+    database: str
+    images: Path
+    command: Path
+    """A script that runs the command line on the demo's data."""
+    guide: Path
+    """The file with the whole printed text."""
+
+
+def render_welcome(sample: DemoSample, base: str, place: DemoPlace) -> str:
     """The service's address and the sample accounts."""
+    command = quote(str(place.command))
     return f"""
 staffbooking runs at {base} (Ctrl-C stops it; its data stays)
 
@@ -94,8 +107,11 @@ Where to look
   {base}/docs             the interface
 
 API key       {sample.key}
-Data          {folder}
-Ledger        sh {quote(str(ledger_check))}
+Database      {place.database}
+Images        {place.images}
+Command line  {command} users list
+Ledger        {command} ledger check
+This text     {place.guide}
 
 Commands to paste into a shell, block by block:
 

@@ -259,7 +259,7 @@ async def test_files_are_in_the_configured_folder(database_url: str, tmp_path: P
 async def test_each_database_has_its_folder(url: str, folder: str) -> None:
     """The files folder is next to a SQLite file, and in the working directory for other
     databases."""
-    assert wiring._get_files_dir(settings(url)) == Path(folder)
+    assert settings(url).files_folder == Path(folder)
 
 
 async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path: Path) -> None:

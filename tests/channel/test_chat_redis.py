@@ -182,6 +182,29 @@ DEPLOYMENTS = [
 ]
 
 
+async def test_a_server_that_answers_has_no_problem(redis_server: RedisServer) -> None:
+    """The check of a server that answers finds nothing."""
+    assert await RedisPubSubTransport(redis_server.url, "one").find_problem() is None
+
+
+async def test_a_server_out_of_reach_is_a_problem() -> None:
+    """The check of a server that takes no connection says so."""
+    problem = await RedisPubSubTransport("redis://127.0.0.1:1", "one").find_problem()
+    assert problem is not None
+    assert problem.startswith("cannot connect: ")
+
+
+async def test_a_server_without_an_answer_is_a_problem(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check of a server that does not answer ends at its time limit."""
+    monkeypatch.setattr(redis, "CHECK_TIMEOUT_SECONDS", 0.05)
+    server.suspend()
+    problem = await RedisPubSubTransport(server.url, "one").find_problem()
+    server.resume()
+    assert problem == "cannot connect: no response"
+
+
 async def test_channel_names_differ_by_deployment() -> None:
     """Deployments with different databases or base URLs have different channel names."""
     assert len({channel_name(*deployment) for deployment in DEPLOYMENTS}) == len(DEPLOYMENTS)

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from staffbooking_cli.commands.demo import LEDGER_CHECK_FILE
+from staffbooking_cli.commands.demo import COMMAND_FILE, GUIDE_FILE, place_demo
+from staffbooking_cli.sample.seed import KEY_FILE
 from tests.cli.processes import (
     ROOT,
     STOP_TIMEOUT_SECONDS,
@@ -72,9 +73,16 @@ def wait_for_worker(database: Path) -> None:
             time.sleep(0.02)
 
 
-def checked(text: str, where: Path) -> str:
-    """The output of the printed ledger check, run from another folder."""
-    command = text[text.index("\nLedger ") :].split(maxsplit=1)[1].partition("\n")[0]
+def printed_field(text: str, name: str) -> str:
+    """What is printed beside a name."""
+    found = re.search(rf"^{name} +(.*)$", text, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def checked(text: str, where: Path, name: str = "Ledger") -> str:
+    """The output of the command that is printed beside a name, run from another folder."""
+    command = printed_field(text, name)
     ran = subprocess.run(
         command,
         shell=True,
@@ -88,9 +96,9 @@ def checked(text: str, where: Path) -> str:
 
 
 def key_of(text: str) -> str:
-    found = re.search(r"^API key +(ps_\w{65})$", text, re.MULTILINE)
-    assert found is not None
-    return found[1]
+    key = printed_field(text, "API key")
+    assert re.fullmatch(r"ps_\w{65}", key)
+    return key
 
 
 @frozen
@@ -104,6 +112,8 @@ class Tried:
     """The output of the printed commands."""
     code: int
     """The demo's exit code."""
+    guide: Path
+    """A copy of the file with the printed text, which each start writes anew."""
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +123,9 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
         skip_or_fail("curl", "demo", "there is no curl")
     folder = tmp_path_factory.mktemp("tried") / "my demo"
     with started(folder) as (demo, text):
-        return Tried(folder, text, pasted(text, folder), stop_process(demo, signal.SIGINT))
+        guide = Path(shutil.copy(printed_field(text, "This text"), folder.parent))
+        printed = pasted(text, folder)
+        return Tried(folder, text, printed, stop_process(demo, signal.SIGINT), guide)
 
 
 def test_the_printed_lines_work(tried: Tried) -> None:
@@ -136,17 +148,72 @@ def test_a_second_start_keeps_all(tried: Tried) -> None:
     assert code in run_to_end("bookings", "show", code, env=env).stdout
 
 
-def test_the_ledger_is_checked_where_the_data_is(tried: Tried, tmp_path: Path) -> None:
-    """The script has all settings of the demo, including a separate database URL, and only the
-    owner can read it."""
-    shutil.copy(tried.folder / "staffbooking.db", tmp_path / "it's mine.db")
-    url = f"sqlite+aiosqlite:///{tmp_path}/it's mine.db"
-    env, folder = make_environment(DATABASE_URL=url, CURRENCY="JPY"), tmp_path / "demo"
-    with run_in_background("demo", "--port", "0", "--dir", folder, env=env) as demo:
+@frozen
+class Elsewhere:
+    """A demo in the folder of another one, on a database of its own."""
+
+    parent: Path
+    database: Path
+    text: str
+    ledger_check: str
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tried: Tried, tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
+    where = tmp_path_factory.mktemp("elsewhere")
+    database = where / "it's mine.db"
+    shutil.copy(tried.folder / "staffbooking.db", database)
+    env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{database}", CURRENCY="JPY")
+    with run_in_background("demo", "--port", "0", "--dir", tried.folder, env=env) as demo:
         text = read_until(demo.stdout, "# Paste this first")
-        assert re.fullmatch(r"\d+ bookings checked, no faults\n", checked(text, tmp_path))
+        found = Elsewhere(tried.folder, database, text, checked(text, where))
         assert stop_process(demo, signal.SIGTERM) == 0
-    assert (folder / LEDGER_CHECK_FILE).stat().st_mode & 0o077 == 0
+    return found
+
+
+def test_the_ledger_is_checked_where_the_data_is(elsewhere: Elsewhere) -> None:
+    """The script has all settings of the demo, including a separate database URL."""
+    assert re.fullmatch(r"\d+ bookings checked, no faults\n", elsewhere.ledger_check)
+
+
+def test_demos_on_several_databases_keep_their_keys(tried: Tried, elsewhere: Elsewhere) -> None:
+    """The demo on another database has its own key, and leaves the key of the first."""
+    assert key_of(elsewhere.text) != key_of(tried.text)
+    assert (elsewhere.parent / KEY_FILE).read_text().strip() == key_of(tried.text)
+
+
+def test_the_welcome_names_the_database(tried: Tried, elsewhere: Elsewhere) -> None:
+    """The output has the file of the demo's own database, or the one that was given."""
+    assert printed_field(tried.text, "Database") == str(tried.folder / "staffbooking.db")
+    assert printed_field(elsewhere.text, "Database") == str(elsewhere.database)
+
+
+def test_the_command_line_works_on_the_data(tried: Tried, tmp_path: Path) -> None:
+    """The printed command line shows the sample's accounts from any folder; only the owner can read
+    its script."""
+    assert "customer@demo.test" in checked(tried.text, tmp_path, "Command line")
+    assert (tried.folder / COMMAND_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_the_printed_text_is_kept_in_a_file(tried: Tried) -> None:
+    """The file that the output names has the same text, which only the owner can read."""
+    assert printed_field(tried.text, "This text") == str(tried.folder / GUIDE_FILE)
+    assert tried.text in tried.guide.read_text()
+    assert tried.guide.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "images"), [({}, "postgresql-[0-9a-f]{8}/images"), ({"FILES_DIR": "/srv"}, "/srv")]
+)
+def test_images_are_in_the_folder_of_a_demo_on_postgresql(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], images: str
+) -> None:
+    """Images are in the folder of the demo on that database, unless another one is given."""
+    for name, value in {"DATABASE_URL": "postgresql+asyncpg://u:hush@h/x", **given}.items():
+        monkeypatch.setenv(f"STAFFBOOKING_{name}", value)
+    folder, environ = place_demo(tmp_path, 8000)
+    assert re.fullmatch(f"({tmp_path}/)?{images}", environ["STAFFBOOKING_FILES_DIR"])
+    assert folder.parent == tmp_path
 
 
 def test_the_welcome_says_where_to_look(tried: Tried) -> None:

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, get_args
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from staffbooking_cli import options
-from staffbooking_cli.app import Commands
+from staffbooking_cli.app import Commands, FaultNamingCommand
 from staffbooking_core import __version__
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts import api_keys
@@ -222,6 +224,26 @@ def test_every_fault_of_a_command_is_named(deployment: CliDeployment) -> None:
     assert result.exit_code == 2
     for fault in ("EMAIL", "--first-name", "--last-name", "king", "gold"):
         assert fault in result.stderr
+
+
+def refuse_as_newer_typers(_: str) -> str:
+    raise typer.BadParameter("Value error, 'fly' is not one of 'read', 'book'.")
+
+
+def test_a_wrong_choice_is_told_in_plain_words() -> None:
+    """What a newer typer puts before a message about a value is left out, for one fault or many."""
+    app = typer.Typer()
+
+    @app.command(cls=FaultNamingCommand)
+    def run(
+        first: Annotated[str, typer.Option(parser=refuse_as_newer_typers)] = "",
+        second: Annotated[str, typer.Option(parser=refuse_as_newer_typers)] = "",
+    ) -> None:
+        """Do nothing."""
+
+    for arguments in (["--first", "fly"], ["--first", "fly", "--second", "fly"]):
+        told = CliRunner().invoke(app, arguments).stderr
+        assert "Invalid value for '--first': 'fly' is not one of 'read', 'book'." in told
 
 
 def test_every_fault_of_the_values_is_named(deployment: CliDeployment) -> None:

@@ -167,6 +167,19 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert check(deployment, "files") == (False, wrong)
 
 
+def test_servers_out_of_reach_fail_their_checks(
+    deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis and the mail server are checked where they are set, and the other checks still run."""
+    assert {"redis", "mail"} & set(checks(deployment)) == set()
+    monkeypatch.setenv("STAFFBOOKING_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("STAFFBOOKING_SMTP_URL", "smtp://127.0.0.1:1")
+    for name in ("redis", "mail"):
+        ok, detail = check(deployment, name)
+        assert (ok, detail.startswith("cannot connect: ")) == (False, True)
+    assert check(deployment, "work")[0]
+
+
 def test_what_is_wrong_is_named(deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first failing check gives its reason, and the exit code is 1."""
     deployment.missing_schema = LACKING

@@ -153,6 +153,19 @@ def test_an_account_is_locked_and_opened(deployment: CliDeployment) -> None:
     assert (listed["id"], listed["active"]) == (companion.id, True)
 
 
+def test_the_last_admin_is_disabled_with_a_warning(deployment: CliDeployment) -> None:
+    """The warning comes with the last admin who can sign in, not before, and not for others."""
+    ada, eve = ADA[0], "eve@example.com"
+    for email in (ada, eve):
+        deployment.run_json("users", "create", email, *ADA[1:], "--role", "admin")
+    deployment.run_json("users", "create", "max@example.com", *ADA[1:])
+    warned = [
+        "no admin is left" in deployment.run_command("users", "disable", email, "--json").stderr
+        for email in (ada, eve, "max@example.com")
+    ]
+    assert warned == [False, True, False]
+
+
 def test_a_password_is_set(deployment: CliDeployment) -> None:
     """The option's password replaces the current one."""
     deployment.run_json("users", "create", *ADA, "--password", "the first one")

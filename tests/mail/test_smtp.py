@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
+import anyio
+import anyio.abc
 import pytest
 import trustme
 from aiosmtpd.smtp import SMTP
@@ -216,6 +218,39 @@ async def test_an_unreachable_server_is_a_temporary_error() -> None:
     async with notifier(server) as client:
         with pytest.raises(EmailNotSent, match="SMTPConnectError"):
             await client.send_email(make_email())
+
+
+async def test_a_server_that_takes_mail_has_no_problem() -> None:
+    """The check signs in, sends nothing, and closes the connection."""
+    login = ("books", "hush: it's secret")
+    async with (
+        run_smtp_server(requires_login=True) as server,
+        notifier(server, login=login) as client,
+    ):
+        assert await client.find_problem() is None
+    assert (server.mails, server.credentials) == ([], [login])
+
+
+async def test_a_wrong_password_is_a_problem() -> None:
+    """The check of a server that refuses the credentials says so without the password."""
+    async with (
+        run_smtp_server(requires_login=True) as server,
+        notifier(server, login=("books", "wrong-hush")) as client,
+    ):
+        problem = await client.find_problem()
+    assert problem is not None
+    assert problem.startswith("cannot connect: ")
+    assert ("535" in problem, "hush" in problem) == (True, False)
+
+
+async def test_a_server_without_an_answer_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of a server that does not answer ends at its time limit."""
+    monkeypatch.setattr(smtp, "CHECK_TIMEOUT_SECONDS", 0.05)
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as silent:
+        server = FakeSmtpServer()
+        server.port = silent.extra(anyio.abc.SocketAttribute.local_port)
+        async with notifier(server) as client:
+            assert await client.find_problem() == "cannot connect: no response"
 
 
 async def test_a_cancelled_mail_closes_its_connection() -> None:

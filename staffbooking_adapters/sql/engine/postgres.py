@@ -67,13 +67,24 @@ cancelled statement may still run, since the server ignores a cancellation that 
 statement; the server's own statement timeout ends it then."""
 
 
+async def connect(
+    url: URL, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS, **options: Any
+) -> AsyncpgConnection:
+    """A connection of the driver. Raises StoreUnavailable."""
+    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    try:
+        return await asyncpg.connect(dsn, timeout=timeout_seconds, **options)  # type: ignore[no-untyped-call]
+    except (OSError, PostgresError, InterfaceError) as error:
+        raise StoreUnavailable(f"cannot connect: {str(error) or 'no response'}") from error
+
+
 class PostgresDatabase(Database):
     """The connections of one event loop, opened as needed."""
 
     dialect = "postgresql"
 
     def __init__(self, url: URL, pool_size: int, synchronous: DurabilityMode = "FULL") -> None:
-        self._dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._url = url
         durability_settings = {"synchronous_commit": "off"} if synchronous == "OFF" else {}
         self._settings = SERVER_SETTINGS | durability_settings
         self._pool: Pool[AsyncpgConnection] = Pool(
@@ -99,15 +110,13 @@ class PostgresDatabase(Database):
         timeout = min(CONNECT_TIMEOUT_SECONDS, budget.remaining())
         started = monotonic()
         try:
-            return await asyncpg.connect(  # type: ignore[no-untyped-call]
-                self._dsn,
+            return await connect(
+                self._url,
+                timeout,
                 server_settings=self._settings,
-                timeout=timeout,
                 connection_class=PreparedConnection,
                 **CONNECT_OPTIONS,
             )
-        except (OSError, PostgresError, InterfaceError) as error:
-            raise StoreUnavailable(f"cannot connect: {error or 'no response'}") from error
         finally:
             budget.spend_since(started)
 

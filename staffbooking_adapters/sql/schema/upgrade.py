@@ -16,7 +16,7 @@ from sqlalchemy import make_url, text
 from staffbooking_adapters.sql.engine.open import open_database
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.metadata import metadata
-from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.errors import StaffbookingError, StoreUnavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 HEAD_REVISION = "0054"
 """The newest revision in `migrations/versions`."""
+
+_UNUSABLE_FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB}
 
 _UPGRADE_LOCK = threading.Lock()
 """Serializes upgrades within the process, since Alembic's state of a run is global."""
@@ -47,7 +49,8 @@ class SchemaUpgradeError(StaffbookingError):
 async def run_migrations(url: str) -> None:
     """Run the missing migrations. Several processes may do so at once.
 
-    Raises SchemaUpgradeError; nothing is changed then.
+    Raises SchemaUpgradeError, and StoreUnavailable where the database cannot be reached; nothing is
+    changed then.
     """
     await asyncio.to_thread(_run_migrations_in_thread, url)
 
@@ -64,12 +67,17 @@ def _run_migrations_in_thread(url: str) -> None:
         try:
             asyncio.run(run_on_sqlalchemy_connection(url, run_alembic))
         except (CommandError, sqlite3.Error) as error:
-            raise SchemaUpgradeError(error) from error
+            raise _upgrade_error(url, error) from error
         except DBAPIError as error:
             # The driver's message, without SQLAlchemy's text around it.
-            raise SchemaUpgradeError(
-                getattr(error.orig, "__cause__", None) or error.orig
-            ) from error
+            reason = getattr(error.orig, "__cause__", None) or error.orig
+            raise _upgrade_error(url, reason) from error
+
+
+def _upgrade_error(url: str, reason: object) -> StaffbookingError:
+    if getattr(reason, "sqlite_errorcode", None) in _UNUSABLE_FILE_CODES:
+        return StoreUnavailable(f"cannot open {make_url(url).database}: {reason}")
+    return SchemaUpgradeError(reason)
 
 
 async def find_schema_mismatch(url: str) -> str | None:
@@ -126,10 +134,16 @@ async def run_on_sqlalchemy_connection(url: str, work: Any) -> None:
     from sqlalchemy.ext.asyncio import create_async_engine
     from sqlalchemy.pool import NullPool
 
-    if make_url(url).get_backend_name() == "sqlite":
+    address = make_url(url)
+    if address.get_backend_name() == "sqlite":
         _run_on_sqlite(url, work)
         return
-    engine = create_async_engine(url, poolclass=NullPool)
+    from staffbooking_adapters.sql.engine.postgres import connect
+
+    # The service's own way to connect: the same options of the URL, the same errors.
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: connect(address), poolclass=NullPool
+    )
     try:
         async with engine.begin() as connection:
             await connection.run_sync(work)
@@ -142,7 +156,7 @@ def _run_on_sqlite(url: str, work: Any) -> None:
     from sqlalchemy import create_engine, event
     from sqlalchemy.pool import NullPool
 
-    engine = create_engine(make_url(url).set(drivername="sqlite"), poolclass=NullPool)
+    engine = create_engine(make_url(url).set(drivername="sqlite", query={}), poolclass=NullPool)
     event.listen(engine, "connect", _disable_implicit_transactions)
     event.listen(engine, "begin", _begin_immediate)
     with engine.begin() as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -36,6 +37,7 @@ from staffbooking_core.domain.bookings.lifecycle import SLOT_HOLDING_STATUSES, B
 from staffbooking_core.errors import ConstraintViolated, StoreUnavailable
 from staffbooking_core.ports import BOOKING_OVERLAP
 from tests.contract.stores import STORES, open_sql_store
+from tests.support.postgres import database_name
 
 pytestmark = pytest.mark.anyio
 
@@ -155,11 +157,43 @@ async def test_a_conflicting_table_is_reported(empty_url):
 
 
 async def test_a_file_that_is_no_database_is_refused(tmp_path):
-    """Upgrading a file that is no database or cannot be opened raises SchemaUpgradeError."""
+    """Upgrading a file that is no database or cannot be opened raises StoreUnavailable with the
+    words of every other use of such a file."""
     (tmp_path / "letter.txt").write_text("Dear all," * 1_000)
     for path in (tmp_path / "letter.txt", tmp_path / "none" / "test.db", tmp_path):
-        with pytest.raises(SchemaUpgradeError, match=r"file is not|unable to open"):
+        with pytest.raises(StoreUnavailable) as refused:
             await run_migrations(f"sqlite+aiosqlite:///{path}")
+        assert re.match(f"cannot open {path}: .*(file is not|unable to open)", refused.value.reason)
+
+
+async def test_an_unreachable_database_is_reported_alike():
+    """The upgrade of a database out of reach raises StoreUnavailable with the words of every other
+    use of it."""
+    url = "postgresql+asyncpg://app@127.0.0.1:1/x"
+    with pytest.raises(StoreUnavailable) as upgrading:
+        await run_migrations(url)
+    with pytest.raises(StoreUnavailable) as reading:
+        await find_schema_mismatch(url)
+    assert upgrading.value.reason == reading.value.reason
+    assert re.match("cannot connect: .", upgrading.value.reason)
+
+
+async def test_a_missing_database_is_reported_as_such(postgres_server):
+    """The upgrade of a database that does not exist raises StoreUnavailable with that reason."""
+    url = await postgres_server.create_database()
+    await postgres_server.drop_database(database_name(url))
+    with pytest.raises(StoreUnavailable) as refused:
+        await run_migrations(url)
+    assert re.match("cannot connect: .* does not exist", refused.value.reason)
+
+
+async def test_the_options_of_a_url_are_the_drivers_own(postgres_server):
+    """An option that the driver reads from a URL works for the upgrade as for the service."""
+    url = await postgres_server.create_database()
+    with_option = f"{url}{'&' if '?' in url else '?'}target_session_attrs=any"
+    await run_migrations(with_option)
+    assert await find_schema_mismatch(with_option) is None
+    await postgres_server.drop_database(database_name(url))
 
 
 async def test_head_revision_is_the_newest_migration(tmp_path):
