@@ -133,7 +133,7 @@ def _register(effort: _Effort, market: Marketplace, email: str) -> None:
         effort.fill(label, text)
     effort.fill("Password", "a long password")
     effort.press("Create the account")
-    newcomer.reads("Your account is ready", "First steps", "0 of 5 done")
+    newcomer.reads("Your account is ready", "First steps", "0 of 4 done")
     _open_link_of_mail(newcomer, market, email)
     effort.acts += 2
     effort.press("Confirm my address")
