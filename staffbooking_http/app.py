@@ -262,8 +262,7 @@ class StaffbookingApp(Litestar):
         return self._answer_through_middleware(self._middleware_stack, scope, receive, send)
 
     def _is_page(self, entry: TableEntry, scope: Scope) -> bool:
-        """Whether a page answers. A path may be a page to browsers that only takes POST of
-        programs."""
+        """Whether a page answers. A path may be a page to browsers, and a call of programs."""
         if isinstance(entry, PageResource):
             return entry.takes(scope["method"])
         is_shared = scope["path"] in self._shared_paths

@@ -37,6 +37,10 @@ class FakeSandbox:
     secret: bytes
     fee_ppm: int
 
+    @property
+    def pays_without_account(self) -> bool:
+        return not self.accounts.is_manual
+
     async def checkout_page(self, ref: str) -> CheckoutPage | None:
         return await self._page_view(ref, "")
 

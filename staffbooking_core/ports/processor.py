@@ -198,6 +198,11 @@ class ArmedFault:
 class SandboxProcessor(Protocol):
     """Controls of a simulated processor, for sandboxes and tests. Amounts are in minor units."""
 
+    @property
+    def pays_without_account(self) -> bool:
+        """Whether payouts are made to companions without an account too."""
+        ...
+
     async def checkout_page(self, ref: str) -> CheckoutPage | None:
         """The checkout page with a reference."""
         ...

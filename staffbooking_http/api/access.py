@@ -43,7 +43,8 @@ class ApiKeyAccess:
     identifies_caller: bool = True
 
     async def admit(self, call: Call) -> None:
-        rate_limits.apply_verdicts(call, await _admit_api_key(call, self.permission, call.rules))
+        verdicts = await _admit_api_key(call, self.permission, call.rules)
+        rate_limits.apply_verdicts(call, verdicts, call.rules)
 
 
 @frozen

@@ -62,6 +62,7 @@ ERROR_CODES_BY_STATUS: dict[int, dict[str, str]] = {
         "profile_incomplete": "the profile lacks what an approval needs: see its `missing`",
         "bookings_ahead": "accepted or paid bookings are ahead: `bookings` says what becomes of "
         "them",
+        "own_account": "nobody can disable their own account",
         "payout_not_pending": "no payout is waiting to be sent",
         "payout_not_on_hold": "the payout is not on hold",
         "payout_not_failed": "the payout has not failed",

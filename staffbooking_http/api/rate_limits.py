@@ -35,9 +35,8 @@ def headers(verdict: RateLimitDecision) -> tuple[Header, Header, Header]:
 
 async def count(call: Call, subject: str) -> None:
     """Count the call for a user or an address. Raises RateLimitExceeded if a limit is reached."""
-    apply_verdicts(
-        call, [await _count_hit(call, f"{rule.name}:{subject}", rule) for rule in call.rules]
-    )
+    verdicts = [await _count_hit(call, f"{rule.name}:{subject}", rule) for rule in call.rules]
+    apply_verdicts(call, verdicts, call.rules)
 
 
 async def count_user(call: Call, user_id: int) -> None:
@@ -52,7 +51,7 @@ async def reserve(call: Call, rule: RateLimit, subject: str) -> str:
     verdict = await _count_hit(call, scope, rule)
     if not verdict.allowed:
         await return_reserved(call, scope)
-        raise RateLimitExceeded(verdict)
+        raise RateLimitExceeded(verdict, rule)
     return scope
 
 
@@ -65,7 +64,7 @@ async def return_reserved(call: Call, scope: str) -> None:
 async def count_address(call: Call) -> None:
     """Count the call in the general window of the client's address. Raises RateLimitExceeded."""
     rule = call.ports.policy.limits.general
-    apply_verdicts(call, [await _count_hit(call, _general_window_key(call), rule)])
+    apply_verdicts(call, [await _count_hit(call, _general_window_key(call), rule)], [rule])
 
 
 async def _count_hit(call: Call, scope: str, rule: RateLimit) -> RateLimitDecision:
@@ -80,13 +79,15 @@ def address_subject(call: Call) -> str:
     return f"addr:{address_key(call)}"
 
 
-def apply_verdicts(call: Call, verdicts: Sequence[RateLimitDecision]) -> None:
+def apply_verdicts(
+    call: Call, verdicts: Sequence[RateLimitDecision], rules: Sequence[RateLimit]
+) -> None:
     """Set the call's verdict to the first decision, that of the most specific limit. Raises
-    RateLimitExceeded if any limit is exceeded."""
+    RateLimitExceeded if any of the limits, one for each decision, is exceeded."""
     call.verdict = verdicts[0]
-    for verdict in verdicts:
+    for verdict, rule in zip(verdicts, rules, strict=True):
         if not verdict.allowed:
-            raise RateLimitExceeded(verdict)
+            raise RateLimitExceeded(verdict, rule)
 
 
 async def peek_verdict(call: Call) -> RateLimitDecision:

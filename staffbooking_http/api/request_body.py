@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -15,6 +16,8 @@ BODY_TIMEOUT_SECONDS = 10.0
 _MAX_JSON_DEPTH = 64
 _MAX_INTEGER_DIGITS = 40
 """Longer integers exceed every bound and are slow to convert."""
+_MAX_NAMED_KEY_LENGTH = 50
+"""Characters of a repeated key that an error includes."""
 
 _CONNECTION_CLOSE_HEADERS = ((b"connection", b"close"),)
 """A connection whose body was not read to its end cannot carry another request."""
@@ -103,17 +106,32 @@ def parse_object(raw: bytes, max_depth: int = _MAX_JSON_DEPTH) -> dict[str, Any]
 
 def decode_json(raw: bytes, max_depth: int) -> Any:
     """Parse any JSON value, as strictly as `parse_object`."""
+    if not raw.strip():
+        raise _malformed_json("The body is empty")
     try:
         value = _decoder.decode(raw.decode())
-    except (ValueError, ArithmeticError, RecursionError):
-        raise _malformed_json("The body is not JSON, or has a key twice") from None
+    except UnicodeDecodeError as error:
+        raise _malformed_json(f"The body is not UTF-8 at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise _malformed_json(f"The body is not JSON at {place}: {error.msg}") from None
+    except _Refused as error:
+        raise _malformed_json(str(error)) from None
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    except (ValueError, ArithmeticError):
+        raise _malformed_json("The body has a number out of range") from None
     if raw.count(b"{") + raw.count(b"[") > max_depth and _is_too_deep(value, max_depth):
-        raise _malformed_json(f"The body is deeper than {max_depth} levels")
+        raise _too_deep(max_depth)
     return value
 
 
 def _malformed_json(message: str) -> HttpError:
     return HttpError(400, "malformed_json", message)
+
+
+def _too_deep(max_depth: int) -> HttpError:
+    return _malformed_json(f"The body is deeper than {max_depth} levels")
 
 
 def _is_too_deep(value: Any, max_depth: int) -> bool:
@@ -131,10 +149,17 @@ def _nested_values(value: dict[str, Any] | list[Any]) -> list[Any]:
     return [each for each in inner if isinstance(each, dict | list)]
 
 
+class _Refused(ValueError):
+    """JSON that the decoder takes and the contract refuses; the message says why."""
+
+
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        raise ValueError("a key comes twice")
+        counts = Counter(key for key, _ in pairs)
+        name = next(key for key, count in counts.items() if count > 1)
+        # As JSON in ASCII: a key may hold a lone surrogate, which no answer can.
+        raise _Refused(f"The body has the key {json.dumps(name[:_MAX_NAMED_KEY_LENGTH])} twice")
     return result
 
 
@@ -146,7 +171,7 @@ def _parse_integer(digits: str) -> int:
 
 
 def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise _Refused(f"The body is not JSON: it has {name}")
 
 
 _decoder = json.JSONDecoder(

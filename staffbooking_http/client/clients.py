@@ -139,7 +139,8 @@ class _Methods:
 class Client(_Methods):
     """The API by key, for programs without an event loop. Threads may share a client.
 
-    `base_url` may have a path. `http` brings its own transport, timeouts and proxies, and is
+    `base_url` begins with `http://` or `https://`, else ValueError is raised, and may have a path.
+    `http` brings its own transport, timeouts and proxies, and is
     closed by the caller. `sleep`, `clock` (seconds of any origin) and `random` (0 to 1) are for
     tests.
     """

@@ -13,7 +13,7 @@ from datetime import date, time
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeAlias, TypeVar, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import httpx
@@ -103,6 +103,13 @@ class Core:
     retries: Retries
     clock: Callable[[], float]
     random: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(
+                f"base_url must be an address such as https://staff.example, not {self.base_url!r}"
+            )
 
     def send(self, call: Call[T]) -> Flow[T]:
         """Make a call with its repetitions. Raises ApiError."""

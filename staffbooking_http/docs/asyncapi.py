@@ -145,7 +145,7 @@ def build_document(policy: Policy) -> JsonObject:
     return {
         "asyncapi": "3.0.0",
         "info": {
-            "title": "Staff booking: the channel",
+            "title": "Staffbooking: the channel",
             "version": __version__,
             "description": _format_description(policy),
             "license": {

@@ -114,7 +114,7 @@ def build_document(families: Mapping[str, Sequence[Endpoint]], policy: Policy) -
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Staff booking",
+            "title": "Staffbooking",
             "version": __version__,
             "description": format_description(policy),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

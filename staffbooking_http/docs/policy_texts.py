@@ -19,7 +19,8 @@ Errors are `{{"error", "code"}}`; `code` is stable, `x-codes` lists all. Missing
 Texts contain no control characters and no bidi controls; long ones (comments, responses,
 descriptions, messages) may have tabs and line breaks, messages also bidi embeddings and isolates.
 Limits are fixed windows from their first hit: {limits}. Every response has `X-RateLimit-Limit`,
-`X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one.
+`X-RateLimit-Remaining` and `X-RateLimit-Reset` (Unix time) of the most specific one. Calls that are
+refused with 400, 404 or 422 count too. The `error` of the 429 names the limit.
 Responses under an Idempotency-Key are kept for {idempotency_lifetime}.
 Money is a JSON number in {currency}; times are UTC with `Z`.
 The ETag of a booking is its `version`, which rises with each change of its record. A change with

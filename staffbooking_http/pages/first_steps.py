@@ -69,11 +69,16 @@ class ShownStep:
 async def load_first_steps(call: Call, visitor: SignedInUser) -> Sequence[ShownStep]:
     """The checklist; empty once the profile is approved and can be paid out to."""
     companion = await profiles.get_profile(call.ports, visitor.actor)
-    payee = await payees.get_payee(call.ports, visitor.actor)
-    is_ready = payee is not None and payee.ready
-    if is_ready and companion.approval is not Approval.PENDING:
+    needs_account = payees.payouts_need_account(call.ports)
+    payee = await payees.get_payee(call.ports, visitor.actor) if needs_account else None
+    can_be_paid = not needs_account or (payee is not None and payee.ready)
+    if can_be_paid and companion.approval is not Approval.PENDING:
         return ()
-    states = first_steps(visitor.user, companion, has_payout_account=is_ready)
+    states = [
+        state
+        for state in first_steps(visitor.user, companion, has_payout_account=can_be_paid)
+        if needs_account or state.step is not FirstStep.PAYOUT_ACCOUNT
+    ]
     own = (state.step for state in states if not state.is_done and _TEXTS[state.step].path)
     first = next((step for step in own if step is not FirstStep.ADDRESS), None)
     return [_show(state, is_next=state.step is first) for state in states]

@@ -90,6 +90,7 @@ async def _page_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
         **figures_of(call.ports.policy),
         **await earnings_context(call, visitor),
         "status": PayeeStatus.NONE if payee is None else payee.status,
+        "needs_account": payees.payouts_need_account(call.ports),
         "needs": () if payee is None else _needs_in_words(payee.needs),
         "refused": payees.REFUSED_MESSAGE,
         "country": call.ports.policy.country,

@@ -11,7 +11,13 @@ from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Reply, Scope
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
 from staffbooking_http.pages.rendering import view_of_scope
-from staffbooking_http.pages.session import PageRequest, SignInRequired, error_sentence, render
+from staffbooking_http.pages.session import (
+    PageRequest,
+    SignInRequired,
+    error_sentence,
+    render,
+    unchecked_csrf,
+)
 
 _TEMPLATE = "problem.html"
 _API_PATH = re.compile(r"/api(/|$)")
@@ -42,9 +48,12 @@ def accepts_html(scope: Scope) -> bool:
 
 def problem_reply(environment: Environment, scope: Scope, reply: Reply) -> Reply:
     """The HTML page for an error response of a path that no page handles. It shows no visitor,
-    since unknown paths do not ask the store (CONTRACT 10)."""
+    since unknown paths do not ask the store (CONTRACT 10), and leads who may have a session to no
+    sign-in, unless the session has ended."""
     page = environment.get_template(_TEMPLATE).render(
-        page_of_visit=view_of_scope(scope), **_problem_context(reply, scope[REQUEST_ID_KEY])
+        page_of_visit=view_of_scope(scope),
+        csrf="" if reply.status == 401 else unchecked_csrf(scope),
+        **_problem_context(reply, scope[REQUEST_ID_KEY]),
     )
     return Reply(reply.status, page.encode(), reply.headers, b"text/html; charset=utf-8")
 

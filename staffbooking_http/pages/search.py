@@ -13,7 +13,10 @@ from litestar.response import Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
 from staffbooking_core.domain.companions import availability, booking_limits
-from staffbooking_core.domain.companions.companion import find_offered_service
+from staffbooking_core.domain.companions.companion import (
+    find_offered_service,
+    normalize_place,
+)
 from staffbooking_core.errors import InvalidInput, NotFound
 from staffbooking_core.inputs import Name
 from staffbooking_core.usecases.bookings import actions
@@ -117,15 +120,29 @@ async def _search(call: Call, search_query: SearchCompanions, absent: int | None
     query = search_query.to_core(call.ports.policy.currency)
     rows = await search.search(call.ports, query)
     shown = rows[: query.limit]
+    place = _find_place(query.location or "", shown)
     if absent is not None:
         shown = [row for row in shown if request_body.parse_object(row)["id"] != absent]
     return {
         "found": shown,
+        "place": place,
         "number": query.page,
         "first_place": (query.page - 1) * query.limit + 1,
         "has_more": len(rows) > query.limit,
         "day": query.date,
     }
+
+
+def _find_place(text: str, rows: Sequence[bytes]) -> str:
+    """The city or country of the first row that has it under this name, however it is written;
+    without one, the text."""
+    wanted = normalize_place(text)
+    for row in rows if wanted else ():
+        person = request_body.parse_object(row)
+        for name in (person["location_city"], person["location_country"]):
+            if normalize_place(name) == wanted:
+                return str(name)
+    return text
 
 
 def _filters_query(filters: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from litestar.datastructures import State
 from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
+from staffbooking_core.domain.accounts.users import csrf_token
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.errors import InvalidInput, StaffbookingError, Unauthenticated
 from staffbooking_core.ports import Ports
@@ -20,9 +21,14 @@ from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.accounts import sessions
 from staffbooking_core.usecases.idempotency import IdempotentCall, Response
 from staffbooking_http.api import query_string, rate_limits, request_body, uploads
-from staffbooking_http.api.access import authenticate_session, check_csrf, require_staff
+from staffbooking_http.api.access import (
+    authenticate_session,
+    check_csrf,
+    find_session_token,
+    require_staff,
+)
 from staffbooking_http.api.access_log import note_caller
-from staffbooking_http.api.endpoint import AppContext, Call, Reply, SignedInUser
+from staffbooking_http.api.endpoint import AppContext, Call, Reply, Scope, SignedInUser
 from staffbooking_http.api.errors import HttpError, to_reply
 from staffbooking_http.api.query_string import PageNumber
 from staffbooking_http.api.uploads import Upload
@@ -94,6 +100,13 @@ async def find_visitor(call: Call) -> SignedInUser | None:
     call.scope["state"]["visitor"] = visitor
     note_caller(call.scope, visitor.user.id)
     return visitor
+
+
+def unchecked_csrf(scope: Scope) -> str:
+    """The CSRF token of the session in the cookie, which may have ended; empty without one. For
+    pages that do not ask the store."""
+    token = find_session_token(scope["headers"])
+    return "" if token is None else csrf_token(token)
 
 
 # Forms ----------------------------------------------------------------------------------

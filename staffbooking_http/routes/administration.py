@@ -200,7 +200,7 @@ async def list_people(call: Call, limit: int, offset: int) -> Sequence[object]:
     "Sessions and keys stop working, search hides the companion, requests end and payouts are "
     "held. `bookings` is needed where accepted or paid bookings are ahead.",
     body=DisablePerson,
-    rule_codes=("bookings_ahead",),
+    rule_codes=("bookings_ahead", "own_account"),
 )
 async def disable_person(call: Call, ports: Ports) -> object:
     user = await administration.get_user_by_id(ports, call.path_id("User"))

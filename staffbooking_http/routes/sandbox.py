@@ -18,6 +18,7 @@ from staffbooking_http.api.response_schemas import (
 )
 
 _SUCCESS_SCHEMA = reply_schema("Success", success=Success)
+_CLOCK_SCHEMA = reply_schema("ClockReply", now=Timestamp)
 _CENTURY_SECONDS = 100 * 366 * 24 * 3600
 
 
@@ -53,13 +54,26 @@ class FaultRequest:
 
 
 @endpoint(
+    "GET",
+    "/sandbox/clock",
+    PublicAccess(),
+    operation_id="getClock",
+    summary="Read the service's clock",
+    description="A browser gets the page of the clock.",
+    response_schema=_CLOCK_SCHEMA,
+)
+async def get_clock(call: Call) -> Reply:
+    return _clock_reply(await call.ports.clock.business())
+
+
+@endpoint(
     "POST",
     "/sandbox/clock",
     PublicAccess(),
     operation_id="moveClock",
     summary="Move the service's clock ahead",
     body=ClockRequest,
-    response_schema=reply_schema("ClockReply", now=Timestamp),
+    response_schema=_CLOCK_SCHEMA,
     rule_codes=("clock_backwards",),
 )
 async def move_clock(call: Call) -> Reply:
@@ -76,6 +90,10 @@ async def move_clock(call: Call) -> Reply:
             now = await sandbox.set_clock(call.ports, datetime.fromisoformat(text))
         case _:
             raise invalid_field("set_to", "must not come with advance_seconds")
+    return _clock_reply(now)
+
+
+def _clock_reply(now: datetime) -> Reply:
     return Reply(200, codec.encode({"now": format_instant(now)}))
 
 

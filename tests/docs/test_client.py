@@ -55,7 +55,7 @@ async def test_the_code_of_the_page_runs(world: HttpDeployment, tmp_path: Path) 
     http = httpx.Client(transport=Bridge(world))
     names["make_client"] = lambda: Client(BASE_URL, world.api_key, http=http)
     await anyio.to_thread.run_sync(exec, made, names)
-    assert (names["booking"]["status"], names["price"]) == ("pending", 400)
+    assert (names["booking"]["status"], names["quote"]["total_amount"]) == ("pending", 400)
 
 
 def test_every_call_has_a_curl_line() -> None:

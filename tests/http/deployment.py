@@ -141,6 +141,17 @@ class HttpDeployment:
         with shared_routes():
             return create_app(self.ports, trusted_proxies=self._proxies)
 
+    def require_payout_accounts(self) -> None:
+        """Let the processor pay only into accounts whose page was completed."""
+        self.processor = FakeProcessor(
+            MemoryFakeDocumentStore(),
+            self.clock,
+            base_url=BASE_URL,
+            secret=b"s" * 32,
+            manual_payees=True,
+        )
+        self.restart(payments=self.processor, sandbox=self.processor.sandbox)
+
     def raise_limits(self, **rules: RateLimit) -> None:
         """Raise all rate limits out of reach of tests, except those given."""
         known = ("general", "bookings", "webhooks", "contact")

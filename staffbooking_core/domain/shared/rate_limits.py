@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from attrs import Attribute, evolve, field, frozen
 
-from staffbooking_core.domain.shared.durations import parse_duration
+from staffbooking_core.domain.shared.durations import format_duration, parse_duration
 from staffbooking_core.errors import StaffbookingError
 
 __all__ = ["RateLimit", "RateLimitDecision", "RateLimitExceeded", "RateLimits"]
@@ -121,13 +121,18 @@ def _ceil_seconds(length: timedelta) -> int:
 
 
 class RateLimitExceeded(StaffbookingError):
-    """The rate limit of a request is exceeded; `decision` has the time of the next try."""
+    """The rate limit of a request is exceeded; `decision` has the time of the next try. The message
+    names `rate_limit` where the caller may know which limit it is."""
 
     code = "rate_limited"
 
-    def __init__(self, decision: RateLimitDecision) -> None:
+    def __init__(self, decision: RateLimitDecision, rate_limit: RateLimit | None = None) -> None:
         self.decision = decision
-        super().__init__("Rate limit exceeded")
+        message = "Rate limit exceeded"
+        if rate_limit is not None:
+            window = format_duration(rate_limit.window)
+            message += f": {rate_limit.name}, {rate_limit.limit} in {window}"
+        super().__init__(message)
 
 
 @frozen

@@ -142,8 +142,9 @@ async def disable_user(
     or go on. Safe to repeat.
 
     `reason` is for the operators: it is in the alerts of held payouts. `actor_id` is the id of the
-    admin, if one is signed in. Raises NotFound, and BookingsAhead (`bookings_ahead`) where a
-    decision is needed: nothing is changed then.
+    admin, if one is signed in. Raises NotFound, RuleBroken `own_account` where the admin's own
+    account is meant, and BookingsAhead (`bookings_ahead`) where a decision is needed: nothing is
+    changed then.
     """
     wall, now = ports.clock.wall(), await ports.clock.business()
 
@@ -152,6 +153,8 @@ async def disable_user(
         held = None if found is None else await tx.accounts.lock_user(found.id)
         if held is None or held.erased_at is not None:
             raise NotFound("User")
+        if held.id == actor_id:  # The session would end, and perhaps nobody could undo it.
+            raise RuleBroken("own_account", "Nobody can disable their own account")
         obligations = await _obligations_of(tx.bookings, held.id)
         if decision is None and obligations.need_decision(now):
             raise BookingsAhead(obligations)

@@ -49,6 +49,7 @@ __all__ = [
     "mark_unready",
     "open_onboarding",
     "payout_ref_of",
+    "payouts_need_account",
     "run_due_payee",
     "sync_payee",
 ]
@@ -66,6 +67,12 @@ class _ClaimedPayee:
 
 
 # Actions of the owner -------------------------------------------------------------------
+
+
+def payouts_need_account(ports: Ports) -> bool:
+    """Whether payouts wait until their receiver has an account that is ready: with every processor
+    but a simulated one that does without."""
+    return ports.sandbox is None or not ports.sandbox.pays_without_account
 
 
 @validated

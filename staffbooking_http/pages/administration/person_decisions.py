@@ -12,7 +12,7 @@ from staffbooking_core.domain.accounts.users import AccountState, Role, Subscrip
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.money import Currency
-from staffbooking_core.errors import NotFound, RuleBroken, invalid_field
+from staffbooking_core.errors import NotFound, invalid_field
 from staffbooking_core.operator_inputs import (
     DisablePerson,
     OperatorDecision,
@@ -108,8 +108,6 @@ async def _ask_to_disable(call: Call, operator: SignedInUser) -> Decision:
     now = await call.ports.clock.business()
 
     async def disable(ports: Ports, given: DisablePerson) -> None:
-        if person.id == operator.user.id:
-            raise RuleBroken("own_account", "Nobody can disable their own account")
         chosen = None if given.bookings is None else BookingsDecision(given.bookings)
         await disabling.disable_user(
             ports, person.email, chosen, given.reason, actor_id=operator.user.id

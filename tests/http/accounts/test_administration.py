@@ -112,6 +112,15 @@ async def test_a_person_is_disabled(world: HttpDeployment, admin: httpx.AsyncCli
     assert enabled["person"]["disabled_at"] is None
 
 
+async def test_an_operator_keeps_the_own_account(
+    world: HttpDeployment, admin: httpx.AsyncClient
+) -> None:
+    """Disabling one's own account is 400 `own_account`, and the session goes on."""
+    answer = await admin.post(f"/api/admin/people/{world.admin.id}/disable", json=REASON)
+    error_body(answer, 400, "own_account")
+    assert json_body(await admin.get("/auth/session"))["user"]["id"] == world.admin.id
+
+
 async def test_a_companion_is_approved_and_rejected(
     world: HttpDeployment, admin: httpx.AsyncClient
 ) -> None:

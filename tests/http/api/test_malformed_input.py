@@ -51,6 +51,36 @@ async def test_malformed_json_is_400(each_world: HttpDeployment) -> None:
         error_body(await program.post(BOOKINGS, content=raw, headers=JSON), 400, "malformed_json")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", "The body is empty"),
+        ("bad UTF-8", "The body is not UTF-8 at byte 7"),
+        ("a key twice", 'The body has the key "x" twice'),
+        ("a key twice inside", 'The body has the key "y" twice'),
+        ("NaN", "The body is not JSON: it has NaN"),
+        ("Infinity", "The body is not JSON: it has -Infinity"),
+        ("text behind", "The body is not JSON at line 1, column 4: Extra data"),
+        ("a list", "The body is not a JSON object"),
+        ("65 levels", "The body is deeper than 64 levels"),
+        ("20,000 levels", "The body is deeper than 64 levels"),
+        ("an endless exponent", "The body has a number out of range"),
+    ],
+)
+async def test_the_fault_of_a_body_is_named(world: HttpDeployment, name: str, said: str) -> None:
+    """The error says what is wrong with the body, and where."""
+    program = world.client_with_key()
+    answer = await program.post(BOOKINGS, content=MALFORMED[name], headers=JSON)
+    assert error_body(answer, 400, "malformed_json")["error"] == said
+
+
+async def test_a_repeated_key_that_is_no_text_is_named(world: HttpDeployment) -> None:
+    """A lone surrogate in a repeated key is told as JSON escapes it."""
+    raw = rb'{"\ud800":1,"\ud800":2}'
+    answer = await world.client_with_key().post(BOOKINGS, content=raw, headers=JSON)
+    assert r'"\ud800"' in error_body(answer, 400, "malformed_json")["error"]
+
+
 async def test_sixty_four_levels_pass(world: HttpDeployment) -> None:
     """A body of 64 nested levels is parsed, and only its missing fields are reported."""
     answer = await world.client_with_key().post(BOOKINGS, content=nested(64), headers=JSON)

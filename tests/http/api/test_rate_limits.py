@@ -90,6 +90,27 @@ async def test_ten_creations_an_hour(world: HttpDeployment) -> None:
     json_body(await program.get(SEARCH))
 
 
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ({"bookings": RateLimit("bookings", 1, HOUR)}, "bookings, 1 in 60 minutes"),
+        ({"general": general_limit(1)}, "general, 1 in 60 minutes"),
+    ],
+)
+async def test_a_429_names_its_limit(
+    world: HttpDeployment, limits: dict[str, RateLimit], named: str
+) -> None:
+    """The error says which of the limits of a booking request is exceeded, and its figures."""
+    world.raise_limits(**limits)
+    for client, path in (
+        (world.client_with_key(), BOOKINGS),
+        (await world.signed_in_client(world.customer.id), "/bookings"),
+    ):
+        await client.post(path, json={})
+        body = error_body(await client.post(path, json={}), 429, "rate_limited")
+        assert body["error"] == f"Rate limit exceeded: {named}"
+
+
 async def test_creations_by_session_are_limited(world: HttpDeployment) -> None:
     """A customer's booking requests have the same limit as those of an API key."""
     customer = await world.signed_in_client(world.customer.id)

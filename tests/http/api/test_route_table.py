@@ -207,6 +207,7 @@ MATRIX: dict[str, dict[str, int]] = {
     "GET /openapi.json": OPEN,
     "GET /asyncapi.json": OPEN,
     "GET /ws": dict.fromkeys(PRINCIPALS, 426),
+    "GET /sandbox/clock": OPEN,
     "POST /sandbox/clock": OPEN,
     "POST /sandbox/chargebacks": OPEN,
     "POST /sandbox/payments/faults": OPEN,

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from staffbooking_http.client import Client, FileCursor, Retries, errors
+from staffbooking_http.client import AsyncClient, Client, FileCursor, Retries, errors
 
 Answer = httpx.Response | Exception
 BOOKING = {"booking_code": "BK1", "status": "pending", "event_date": "2027-03-03"}
@@ -63,6 +63,16 @@ def booked(**given: Any) -> httpx.Response:
 
 def call_booking(client: Client) -> object:
     return client.get_booking("BK1")
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("url", ["127.0.0.1:18431", "localhost:8000", "//x", "https://", ""])
+def test_an_address_without_scheme_or_host_is_refused(
+    kind: type[Client | AsyncClient], url: str
+) -> None:
+    """A client is not made with an address that no call could be sent to."""
+    with pytest.raises(ValueError, match="base_url must be an address such as https://"):
+        kind(url, "ps_key")
 
 
 @pytest.mark.parametrize(

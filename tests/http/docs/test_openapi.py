@@ -148,7 +148,6 @@ ON_PAGES = {
     "already_answered",
     "calendar_just_read",
     "key_not_active",
-    "own_account",
     "own_role",
     "role_is_fixed",
     "too_many_calendars",

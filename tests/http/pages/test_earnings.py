@@ -105,14 +105,26 @@ async def test_a_new_member_is_told_how_it_works(world: HttpDeployment) -> None:
     assert ("<svg viewBox" in text, "Download CSV" in text) == (False, False)
 
 
-async def test_a_missing_account_is_told_where_money_waits(world: HttpDeployment) -> None:
-    """Who has money ahead and no payout account is told that payouts wait for it."""
+async def visit_without_account(world: HttpDeployment) -> str:
+    """The page of who has money ahead and no payout account."""
     companion = await add_companion(world.store, payout_account=None)
     await add_booking(
         world.store, companion, status=BookingStatus.COMPLETED, payout_status="scheduled"
     )
-    shown = (await (await world.signed_in_client(companion.id)).get(PAGE)).text
-    assert "Your payouts wait for your payout account." in shown
+    return (await (await world.signed_in_client(companion.id)).get(PAGE)).text
+
+
+async def test_a_missing_account_is_told_where_money_waits(world: HttpDeployment) -> None:
+    """Who has money ahead and no payout account is told that payouts wait for it."""
+    world.require_payout_accounts()
+    assert "Your payouts wait for your payout account." in await visit_without_account(world)
+
+
+async def test_simulated_payouts_wait_for_no_account(world: HttpDeployment) -> None:
+    """Where payouts are made without an account, the page does not say that they wait for it."""
+    shown = await visit_without_account(world)
+    assert "wait for your payout account" not in shown
+    assert "made without an account too" in shown
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.due_work import run_all_due
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_profile import FILLED, ME, member, newcomer, send
 from tests.support.html_pages import page_text
@@ -29,6 +30,7 @@ def buttons(page: str) -> list[str]:
 async def test_a_new_member_is_led_step_by_step(each_world: HttpDeployment) -> None:
     """Each step is a button until it is done; the first that is left is the main one, and the list
     goes once the profile is approved and can be paid out to."""
+    each_world.require_payout_accounts()
     maja = await newcomer(each_world)
     client = await member(each_world, maja)
     page = (await client.get("/")).text
@@ -40,7 +42,9 @@ async def test_a_new_member_is_led_step_by_step(each_world: HttpDeployment) -> N
     assert buttons(page) == [steps[0], "*/staff/hours", steps[3]]
     assert "We are looking at it." in page
     signed_in = await each_world.signed_in_client(maja.id)
-    json_body(await signed_in.post("/staff/payout-account", json={}))
+    opened = json_body(await signed_in.post("/staff/payout-account", json={}))
+    json_body(await signed_in.post(opened["onboarding_url"], json={}))
+    await run_all_due(each_world.ports)
     assert HEADING in (await client.get("/")).text
     await administration.set_approval(each_world.ports, maja.id, Approval.APPROVED)
     assert HEADING not in (await client.get("/")).text
@@ -48,11 +52,20 @@ async def test_a_new_member_is_led_step_by_step(each_world: HttpDeployment) -> N
 
 async def test_a_member_without_payout_account_is_reminded(world: HttpDeployment) -> None:
     """An approved profile without a payout account still has the list."""
+    world.require_payout_accounts()
     maja = await newcomer(world)
     client = await member(world, maja)
     await send(client, ME, **FILLED)
     await administration.set_approval(world.ports, maja.id, Approval.APPROVED)
     assert "*/staff/hours" in buttons((await client.get("/")).text)
+
+
+async def test_an_account_is_no_step_where_payouts_do_without(world: HttpDeployment) -> None:
+    """Where simulated payouts need no account, opening one is no step."""
+    client = await member(world, await newcomer(world))
+    page = (await client.get("/")).text
+    assert buttons(page) == ["/account/verify-email", "*/staff/me", "/staff/hours"]
+    assert "0 of 4 done" in page_text(page)
 
 
 async def test_customers_have_no_such_list(world: HttpDeployment) -> None:

@@ -98,6 +98,24 @@ async def test_a_result_says_what_one_chooses_by(world: HttpDeployment) -> None:
     assert 'src="/media/mia.jpg"' in shown
 
 
+@pytest.mark.parametrize(
+    ("typed", "title"),
+    [
+        ("lisbon", "Event staff in Lisbon"),
+        ("PORTUGAL", "Event staff in Portugal"),
+        ("lisb", "Event staff in lisb"),
+        ("Nowhere", "Event staff in Nowhere"),
+    ],
+)
+async def test_the_title_has_the_places_own_name(
+    world: HttpDeployment, typed: str, title: str
+) -> None:
+    """A city or country that was found stands in the title as its people write it, another place
+    as it was typed."""
+    shown = (await (await customer_of(world)).get(FIND, params={"location": typed})).text
+    assert f'<h1 dir="auto">{title}</h1>' in shown
+
+
 async def test_what_is_left_empty_is_no_filter(world: HttpDeployment) -> None:
     """Empty fields, which browsers send too, do not filter."""
     names = ("location", "service", "date", "min_price", "max_price")
@@ -109,7 +127,7 @@ async def test_what_is_left_empty_is_no_filter(world: HttpDeployment) -> None:
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"min_price": "1,5"}, "Price from : Enter a number."),
+        ({"min_price": "1,5"}, "Lowest price : Enter a number."),
         ({"date": "3 March"}, "Free on : Choose a date."),
         ({"min_price": "9", "max_price": "8"}, "The lowest price is above the highest."),
         ({"location": "x" * 101}, "Where : Use at most 100 characters."),

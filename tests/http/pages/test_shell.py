@@ -76,6 +76,17 @@ async def test_an_unknown_path_is_a_page_for_people(world: HttpDeployment) -> No
     error_body(await client.get("/api/nothing", headers=PEOPLE), 404, "not_found")
 
 
+@pytest.mark.parametrize("path", ["/docs", "/nothing/here"])
+async def test_who_has_a_session_is_not_asked_to_sign_in(world: HttpDeployment, path: str) -> None:
+    """Pages that do not ask the store offer signing in and registering to browsers without a
+    session's cookie only."""
+    customer = await world.signed_in_client(world.customer.id)
+    for client, is_offered in ((world.client(), True), (customer, False)):
+        shown = (await client.get(path, headers=PEOPLE)).text
+        for way in ("sign-in", "register"):
+            assert (f'href="/account/{way}' in shown) is is_offered
+
+
 @pytest.mark.parametrize(
     ("path", "status", "code"),
     [

@@ -9,10 +9,12 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.testing.builders import POLICY
+from staffbooking_adapters.testing.builders import NOW, POLICY
 from staffbooking_core.usecases import due_work
-from tests.http.deployment import HttpDeployment, error_body, json_body
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
+from tests.http.pages.test_messages import met
+from tests.http.pages.test_testers import mark
 
 pytestmark = pytest.mark.anyio
 
@@ -41,12 +43,25 @@ async def clock_page(client: httpx.AsyncClient, moved: httpx.Response) -> str:
 
 
 async def test_the_clock_is_a_page_to_browsers_only(world: HttpDeployment) -> None:
-    """A browser gets a page from the address to which programs post moves; programs get 405."""
+    """A browser gets a page from the address at which programs read and move the clock."""
     page = await world.client().get("/sandbox/clock", headers=PEOPLE)
     assert (page.status_code, "clock" in page.text) == (200, True)
-    error_body(await world.client().get("/sandbox/clock"), 405, "method_not_allowed")
+    assert json_body(await world.client().get("/sandbox/clock")) == {"now": "2027-03-01T12:00:00Z"}
     moved = await world.client().post("/sandbox/clock", json={"advance_seconds": 60})
     assert "now" in json_body(moved)
+
+
+async def test_messages_are_of_today_by_the_services_clock(world: HttpDeployment) -> None:
+    """In a sandbox with a sample, pages of messages tell scripts the time of the service's clock,
+    which stamps messages and may be ahead of the reader's."""
+    conversation, customer, _ = await met(world, "Hello")
+    paths = ("/conversations", f"/conversations/{conversation['id']}")
+    assert not any(["data-now" in (await customer.get(path)).text for path in paths])
+    await mark(world, world.customer.id)
+    world.restart()
+    customer = await world.signed_in_client(world.customer.id)
+    for path in paths:
+        assert f'data-now="{NOW.isoformat()}"' in (await customer.get(path)).text
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ import anyio
 import httpx
 import pytest
 
-from staffbooking_adapters.fake.processor import FakeProcessor
-from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.builders import HOUR, add_companion, add_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.errors import StoreUnavailable
@@ -37,14 +35,7 @@ async def staff(world: HttpDeployment, *, by_hand: bool = False) -> httpx.AsyncC
     """The browser of a staff member without a payout account; with `by_hand` at a processor
     that asks for details first."""
     if by_hand:
-        processor = FakeProcessor(
-            MemoryFakeDocumentStore(),
-            world.clock,
-            base_url=BASE_URL,
-            secret=b"s" * 32,
-            manual_payees=True,
-        )
-        world.restart(payments=processor, sandbox=processor.sandbox)
+        world.require_payout_accounts()
     companion = await add_companion(world.store, payout_account=None)
     return await world.signed_in_client(companion.id)
 

@@ -230,6 +230,15 @@ async def test_an_admin_has_no_obligations(scene):
     assert (disabled.obligations.bookings, disabled.obligations.payouts) == ((), ())
 
 
+async def test_an_admin_does_not_disable_themselves(scene):
+    """Disabling one's own account raises `own_account`, and changes nothing."""
+    admin = await add_user(scene.ports.store, role=Role.ADMIN)
+    with pytest.raises(RuleBroken, match="their own account") as refused:
+        await disabling.disable_user(scene.ports, admin.email, actor_id=admin.id)
+    assert refused.value.code == "own_account"
+    assert (await administration.get_user_by_id(scene.ports, admin.id)).disabled_at is None
+
+
 # Payouts ----------------------------------------------------------------------------------
 
 

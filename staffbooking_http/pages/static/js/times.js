@@ -7,6 +7,9 @@ const clock = format({ hour: "2-digit", minute: "2-digit" });
 const day = format({ weekday: "long", day: "numeric", month: "long" });
 const shortDay = format({ day: "numeric", month: "short" });
 const full = format({ dateStyle: "full", timeStyle: "short" });
+// The clock of a sandbox, which stamps messages, may be ahead of the reader's.
+const serviceNow = document.querySelector("[data-now]")?.dataset.now;
+const ahead = serviceNow ? Date.parse(serviceNow) - Date.now() : 0;
 const near = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
 
 export function showTimes(root) {
@@ -21,9 +24,9 @@ export function showTime(element) {
   element.title = full.format(at);
 }
 
-/** A moment in words: today 18:05, 3 December. */
+/** A moment by the reader's clock in words: today 18:05, 3 December. */
 export function whenOf(at) {
-  const days = daysAgo(at);
+  const days = daysAgo(at, Date.now());
   return days < 2 ? `${near.format(-days, "day")}, ${clock.format(at)}` : shortDay.format(at);
 }
 
@@ -31,9 +34,9 @@ export function isSameDay(one, other) {
   return new Date(one).toDateString() === new Date(other).toDateString();
 }
 
-function daysAgo(at) {
+function daysAgo(at, now = Date.now() + ahead) {
   const midnight = (moment) => new Date(moment).setHours(0, 0, 0, 0);
-  const days = Math.round((midnight(Date.now()) - midnight(at)) / 86_400_000);
+  const days = Math.round((midnight(now) - midnight(at)) / 86_400_000);
   return days < 0 ? Infinity : days;
 }
 
