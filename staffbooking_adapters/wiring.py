@@ -141,7 +141,8 @@ async def sql_ports(
         raise ValueError(f"the URL {error}") from None
     if isinstance(secret_keys, str) or not all(secret_keys) or not secret_keys:
         raise ValueError("secret_keys must be a list of one or more keys")
-    policy = policy or Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
+    if policy is None:
+        policy = Policy(sandbox="payments" not in adapters or "sandbox" in adapters)
     settings = Settings(url, tuple(secret_keys), policy)
     if migrate:
         await upgrade_schema(settings)
@@ -251,7 +252,8 @@ def _check_database_extra(url: str) -> None:
 
 @asynccontextmanager
 async def _open_real_clock(store: SqlStore, policy: Policy) -> AsyncIterator[SystemClock]:
-    """The database's clock on PostgreSQL; the machine's, which all processes share, on SQLite."""
+    """The database's clock on PostgreSQL. All processes of a SQLite file are on one machine, whose
+    clock they share."""
     if store.database.dialect == "sqlite":
         yield SystemClock()
         return
@@ -266,8 +268,9 @@ async def _open_real_clock(store: SqlStore, policy: Policy) -> AsyncIterator[Sys
 
 
 def _guard_store(store: SqlStore, real_clock: SystemClock, policy: Policy) -> Store:
-    is_sqlite = store.database.dialect == "sqlite"
-    return store if is_sqlite else GuardedStore(store, real_clock, policy.max_clock_skew)
+    if store.database.dialect == "sqlite":
+        return store
+    return GuardedStore(store, real_clock, policy.max_clock_skew)
 
 
 class _LazySender:
@@ -334,25 +337,22 @@ class _LazyNotifier:
         if self._settings.smtp is None:
             await self._log_notifier.send_email(email)
         else:
-            await self.get_smtp(self._settings.smtp).send_email(email)
+            self._smtp = self._smtp or _make_smtp_notifier(self._settings, self._settings.smtp)
+            await self._smtp.send_email(email)
 
     async def close(self) -> None:
         if self._smtp is not None:
             await self._smtp.close()
 
-    def get_smtp(self, server: SmtpServer) -> SmtpNotifier:
-        if self._smtp is None:
-            from staffbooking_adapters.notify.mails import Mailbox
-            from staffbooking_adapters.notify.smtp import SmtpNotifier
 
-            policy = self._settings.policy
-            self._smtp = SmtpNotifier(
-                server,
-                Mailbox(*self._settings.mail_from),
-                policy.base_url,
-                timeout_seconds=policy.mail_timeout.total_seconds(),
-            )
-        return self._smtp
+def _make_smtp_notifier(settings: Settings, server: SmtpServer) -> SmtpNotifier:
+    """A notifier that connects with its first mail."""
+    from staffbooking_adapters.notify.mails import Mailbox
+    from staffbooking_adapters.notify.smtp import SmtpNotifier
+
+    mailbox, base_url = Mailbox(*settings.mail_from), settings.policy.base_url
+    seconds = settings.policy.mail_timeout.total_seconds()
+    return SmtpNotifier(server, mailbox, base_url, timeout_seconds=seconds)
 
 
 def _make_chat(settings: Settings, *, is_preloaded: bool) -> LocalChat:
@@ -439,11 +439,11 @@ async def find_schema_problem(settings: Settings) -> str | None:
 
 async def find_server_problems(settings: Settings) -> dict[str, str | None]:
     """Why each server that the settings name besides the database can't be used; None if it can."""
+    from staffbooking_adapters.chat.redis import RedisPubSubTransport
+
     found: dict[str, str | None] = {}
     if settings.redis_url is not None:
-        from staffbooking_adapters.chat.redis import RedisPubSubTransport
-
         found["redis"] = await RedisPubSubTransport(settings.redis_url, "").find_problem()
     if settings.smtp is not None:
-        found["mail"] = await _LazyNotifier(settings).get_smtp(settings.smtp).find_problem()
+        found["mail"] = await _make_smtp_notifier(settings, settings.smtp).find_problem()
     return found
