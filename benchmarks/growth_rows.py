@@ -274,7 +274,7 @@ class RowCopier:
         """Make a hundred of each due, and as many old enough to be deleted."""
         past = self.instant(made.now - timedelta(days=3650)).replace("n.i", "0")
 
-        def is_chosen(number: str, size: int = self.work_size) -> str:
+        def is_chosen(number: str, size: int) -> str:
             return self.rare(5, size=size).replace("n.i", number)
 
         for table, column, number in (
@@ -291,9 +291,10 @@ class RowCopier:
             ("inquiries", "created_at", "id"),
         ):
             copied = {"sessions": " AND digest LIKE 'copy%'", "answers": " AND key LIKE 'copy%'"}
-            chosen = f"{is_chosen(number)}{copied.get(table, '')}"
+            size = self.size if table == "webhook_deliveries" else self.work_size
+            chosen = f"{is_chosen(number, size)}{copied.get(table, '')}"
             chosen += " AND held_at IS NOT NULL" if column == "held_at" else ""
             yield f"UPDATE {table} SET {column} = {past} WHERE {chosen}"
         yield f"UPDATE webhook_endpoints SET due_at = {past} WHERE id = {made.endpoint + 1}"
-        yield f"UPDATE alerts SET told = false WHERE {is_chosen('id')}"
-        yield f"UPDATE events SET position = NULL WHERE {is_chosen('position')}"
+        yield f"UPDATE alerts SET told = false WHERE {is_chosen('id', self.work_size)}"
+        yield f"UPDATE events SET position = NULL WHERE {is_chosen('position', self.size)}"

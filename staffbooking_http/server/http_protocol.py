@@ -120,6 +120,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             and overload.is_overloaded()
             and not self._is_deaf
             and self._is_idle()
+            and not overload.is_free(data)
         ):
             self._held = data
             overload.hold(self)

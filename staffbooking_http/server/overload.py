@@ -90,6 +90,12 @@ class Overload:
         self.count_refusal()
         return self.refusals.encode(path, client, data)
 
+    def is_free(self, data: bytes) -> bool:
+        """Whether bytes begin a request that takes no slot: operators and the channel do not wait
+        behind a flood."""
+        target = data.partition(b" ")[2].partition(b" ")[0]
+        return target.partition(b"?")[0].decode("latin-1") in self._free_paths
+
     def hold(self, connection: HoldingConnection) -> None:
         """Let a connection look at its request in a moment, with others."""
         if not self._holding:

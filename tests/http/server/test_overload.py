@@ -224,6 +224,14 @@ async def test_responses_keep_the_order_of_their_requests(
     assert (await connection.ask(SEARCH + b"\r\n", HEALTH))[0] == 503
 
 
+async def test_operators_do_not_wait_for_what_is_held(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Liveness is answered at once while other requests are held."""
+    monkeypatch.setattr(overload, "HOLD_SECONDS", 60)
+    assert (await connection.ask(HEALTH))[0] == 200
+
+
 async def test_a_server_that_stops_answers_what_it_holds(
     server: tuple[int, anyio.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
