@@ -22,6 +22,7 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 0.3, 3.0
 PAUSE_BEYOND_LEASE_SECONDS = 17.0
 """Longer than a worker's leases, which others take over meanwhile."""
 WRONG_CLOCKS = ("+9d", "-1h")
+DATABASE_CRASH = "database stopped immediately"
 
 
 @frozen
@@ -58,7 +59,7 @@ def available_faults(scene: Scene) -> list[Fault]:
     found = [*_PROCESS_FAULTS, *_proxy_faults("receivers", scene.receivers)]
     if isinstance(database, PostgresBehindProxy):
         found += [
-            Fault("database stopped immediately", _crash_database, 12, is_kill=True),
+            Fault(DATABASE_CRASH, _crash_database, 12, is_kill=True),
             _lasting("database hung", database.hung, 4),
             _lasting("database read-only", database.read_only, 3),
             *_proxy_faults("database", database.proxy),

@@ -138,8 +138,11 @@ class _Run:
         return self.scene.chance.choices(faults, [fault.weight for fault in faults])[0]
 
     async def _inject(self, fault: Fault) -> None:
+        began = time.time()
         target = await fault.inject(self.scene)
-        await self.book.write("fault", name=fault.name, target=target, is_kill=fault.is_kill)
+        await self.book.write(
+            "fault", name=fault.name, began=began, target=target, is_kill=fault.is_kill
+        )
         self.kills += fault.is_kill
         self.plan.report(
             f"{self.plan.store}: {self.kills} of {self.plan.kills} kills,"

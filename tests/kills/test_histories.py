@@ -13,6 +13,7 @@ from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake.charge import Charge
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.processor import Payment, PayoutState
+from tests.kills.faults import DATABASE_CRASH
 from tests.kills.histories import BOOKING_MARK, History, find_faults
 
 AT = datetime(2027, 3, 1, tzinfo=UTC)
@@ -21,7 +22,8 @@ TRIGGERS = ("request", "accept", "payment_succeeded", "confirm")
 
 
 def acknowledged(op: str, **facts: Any) -> dict[str, Any]:
-    return {"kind": "ack", "at": 0.0, "server": "server1", "status": 200, "op": op, **facts}
+    known = {"kind": "ack", "started": 0.0, "at": 0.0, "server": "server1", "status": 200}
+    return {**known, "op": op, **facts}
 
 
 def receipt(endpoint: str, event: str, sequence: int, digest: str = "") -> dict[str, Any]:
@@ -108,6 +110,22 @@ def delivered(**given: Any) -> History:
 def test_a_right_history_has_no_faults() -> None:
     """Nothing is found where nothing was lost, doubled or out of order."""
     assert find_faults(RIGHT) == []
+
+
+def test_a_crash_of_the_database_may_forget_a_hit_on_its_way() -> None:
+    """A contact form that was on its way while the database crashed counts in no window."""
+    crash = {"kind": "fault", "name": DATABASE_CRASH, "began": 2.0, "at": 3.0, "is_kill": True}
+    more = acknowledged("contact", window=60, text="la")
+    history = evolve(RIGHT, inquiries=[*RIGHT.inquiries, {"message": "la"}])
+
+    assert not find_faults(
+        evolve(history, entries=[*RIGHT.entries, crash, more | {"started": 1.0, "at": 4.0}])
+    )
+    for started, at in ((1.0, 1.9), (3.1, 4.0)):
+        entries = [*RIGHT.entries, crash, more | {"started": started, "at": at}]
+        assert find_faults(evolve(history, entries=entries)) == [
+            "window until 60: 2 admitted, the limit is 1"
+        ]
 
 
 WRONG = {
