@@ -32,6 +32,7 @@ from staffbooking_core.domain.companions.availability import (
     Slot,
     WeeklySlot,
     has_free_hour,
+    slot_interval,
     with_buffer,
 )
 
@@ -145,11 +146,17 @@ def _clock_change_marks_for_slots(timezone: str, slots: tuple[Slot, ...]) -> Mar
         return {}
     every_day = tuple(WeeklySlot(weekday, slot) for weekday in range(7) for slot in slots)
     calendar = Calendar(timezone, every_day)
-    return {
-        day: free
-        for day, free in find_marks_on(calendar, (), _clock_changes(timezone)).items()
-        if free is not None
-    }
+    whole = Slot(min(slot.start for slot in slots), max(slot.end for slot in slots))
+    days = (day for day in _clock_changes(timezone) if not _keeps_length(timezone, day, whole))
+    marks = find_marks_on(calendar, (), days)
+    return {day: free for day, free in marks.items() if free is not None}
+
+
+def _keeps_length(timezone: str, day: date, slot: Slot) -> bool:
+    """Whether a slot takes as long on this day as on any other: the clock changes before or after
+    it, if at all."""
+    span = slot_interval(timezone, day, slot)
+    return span is not None and span.ends_at - span.starts_at == (slot.end - slot.start) * MINUTE
 
 
 @cache

@@ -88,6 +88,12 @@ def test_a_night_that_the_clock_skips_is_marked():
     assert SPRING + DAY not in found
 
 
+def test_hours_that_the_skipped_hour_joins_are_marked():
+    """Two half hours before and after the hour that the clock skips are one free hour."""
+    found = find_marked_days(weekly((90, 120), (180, 210), zone="Europe/Berlin"), ())
+    assert found[SPRING] is True
+
+
 @pytest.mark.parametrize("days, nights", [([6], True), ([0], False), ([], False)])
 def test_only_hours_of_the_days_own_weekday_are_skipped(days, nights):
     """A clock change on Sunday does not affect hours of Monday."""
