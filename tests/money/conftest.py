@@ -1,4 +1,4 @@
-"""Fixtures: each processor with empty state."""
+"""Fixtures: each processor with empty state, and Stripe's client on its stub."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from stripe import StripeClient
 
+from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.sql.engine.open import Database, open_database
 from staffbooking_adapters.sql.sandbox.fake_documents import SqlFakeDocumentStore
 from staffbooking_adapters.sql.schema.metadata import metadata
+from staffbooking_adapters.testing.builders import NOW
 from staffbooking_adapters.testing.processor.base import ProcessorBench
 from tests.money.fake_helpers import make_fake_bench
 from tests.money.payment_scenarios import PaymentScenario, make_payment_scenario
@@ -20,6 +23,8 @@ from tests.money.processors import (
     make_bench_on_book,
     open_stripe_bench,
 )
+from tests.stripe_stub import StripeStub, open_stub
+from tests.stripe_stub.client import open_stripe_client
 from tests.support.migrated_databases import MigratedDatabase
 
 
@@ -86,3 +91,21 @@ async def play(request: pytest.FixtureRequest) -> AsyncIterator[PaymentScenario]
         return
     async with open_stripe_bench() as bench:
         yield await make_payment_scenario(bench)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(NOW)
+
+
+@pytest.fixture
+async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
+    async with open_stub(clock.wall) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(stub: StripeStub) -> AsyncIterator[StripeClient]:
+    """Stripe's own client, which calls the stub."""
+    async with open_stripe_client(stub) as opened:
+        yield opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,6 @@ import stripe
 from stripe._api_version import _ApiVersion
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.testing.builders import NOW
 from tests.stripe_stub import VERSION, StripeStub, open_stub
 from tests.stripe_stub.client import (
     account_params,
@@ -30,23 +29,6 @@ pytestmark = pytest.mark.anyio
 
 LENGTHS = [(200, True), (201, False)] if OPENAPI_FILE.exists() else [(200, True), (201, True)]
 """Lengths of a reference and whether they are accepted; without the document there is no limit."""
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock(NOW)
-
-
-@pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
-    async with open_stub(clock.wall) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_stripe_client(stub) as opened:
-        yield opened
 
 
 # The SDK's types -----------------------------------------------------------------------------

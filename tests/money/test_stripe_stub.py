@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -11,12 +10,11 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, SECOND
-from tests.stripe_stub import StripeStub, open_stub
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
+from tests.stripe_stub import StripeStub
 from tests.stripe_stub.client import (
     account_params,
     idempotency_options,
-    open_stripe_client,
     paid,
     payee,
     session_params,
@@ -24,23 +22,6 @@ from tests.stripe_stub.client import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock(NOW)
-
-
-@pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
-    async with open_stub(clock.wall) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_stripe_client(stub) as opened:
-        yield opened
 
 
 def refund(payment: stripe.PaymentIntent, **changes: Any) -> Any:

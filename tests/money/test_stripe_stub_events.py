@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,23 +22,6 @@ from tests.stripe_stub.client import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock(NOW)
-
-
-@pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
-    async with open_stub(clock.wall) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_stripe_client(stub) as opened:
-        yield opened
 
 
 # Disputes -------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -12,7 +11,7 @@ import pytest
 import stripe
 
 from staffbooking_adapters.memory.doubles import VirtualClock
-from staffbooking_adapters.testing.builders import DAY, NOW, SECOND
+from staffbooking_adapters.testing.builders import DAY, SECOND
 from tests.stripe_stub import VERSION, StripeStub, open_stub
 from tests.stripe_stub.client import (
     account_params,
@@ -24,23 +23,6 @@ from tests.stripe_stub.client import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def clock() -> VirtualClock:
-    return VirtualClock(NOW)
-
-
-@pytest.fixture
-async def stub(clock: VirtualClock) -> AsyncIterator[StripeStub]:
-    async with open_stub(clock.wall) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(stub: StripeStub) -> AsyncIterator[stripe.StripeClient]:
-    async with open_stripe_client(stub) as opened:
-        yield opened
 
 
 # Keys ----------------------------------------------------------------------------------------
