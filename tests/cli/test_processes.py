@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,13 +27,6 @@ from tests.cli.processes import (
 from tests.kills.proxy import Proxy
 from tests.support.migrated_databases import MigratedDatabase
 from tests.support.postgres import open_raw_connection, proxied_url
-
-
-@pytest.fixture
-def env(migrated_file: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment of a separate database with the schema."""
-    file = shutil.copy(migrated_file, tmp_path)
-    return make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{file}")
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
