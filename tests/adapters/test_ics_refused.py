@@ -42,6 +42,8 @@ async def refusal(content):
 
 HUNDRED_TIMES = "BYHOUR=0,1,2,3,4,5,6,7,8,9;BYMINUTE=0,5,10,15,20,25,30,35,40,45"
 
+TOO_MANY = "has too many recurring events"
+
 ENDED_RULE = "RRULE:FREQ=DAILY;UNTIL=20000101"
 
 
@@ -143,32 +145,40 @@ async def test_short_frequencies_are_refused(step):
     assert said == "has an event with an unsupported recurrence rule"
 
 
+async def test_too_many_occurrences_are_refused():
+    """A file whose recurrence rules exceed the shared budget is refused."""
+    content = many(make_ics_hour("20270310T090000Z", "UID:#", "RRULE:FREQ=DAILY"), 5_000)
+    assert await refusal(content) == TOO_MANY
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        many(make_ics_hour("20270310T090000Z", "UID:#", "RRULE:FREQ=DAILY"), 5_000),
-        many(make_ics_hour("00010101T090000Z", "UID:#", "RRULE:FREQ=DAILY;COUNT=99999999"), 500),
-        many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 5_000),
-        many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 5_000),
-        make_ics_calendar(make_ics_hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 40_000)),
-        make_ics_calendar(make_ics_hour("20260310T090000Z", *[ENDED_RULE] * 25_000)),
+        many(make_ics_hour("00010101T090000Z", "UID:#", "RRULE:FREQ=DAILY;COUNT=99999999"), 50),
+        many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"), 500),
+        many(make_ics_hour("20270310T090000Z", "RRULE:FREQ=YEARLY;BYSETPOS=1,-1,300"), 500),
+        make_ics_calendar(make_ics_hour("20270310T090000Z", *["RRULE:FREQ=DAILY"] * 4_000)),
+        make_ics_calendar(make_ics_hour("20260310T090000Z", *[ENDED_RULE] * 2_500)),
         make_ics_calendar(
             "DTSTART;TZID=Customized Time Zone:20270310T090000",
             before=VALARM_CALENDAR.replace(
-                "END:STANDARD", f"{ENDED_RULE}T000000\n" * 21_000 + "END:STANDARD"
+                "END:STANDARD", f"{ENDED_RULE}T000000\n" * 2_100 + "END:STANDARD"
             ),
         ),
-        many(make_ics_hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 5),
+        many(make_ics_hour("20270301T090000Z", "UID:#", f"RRULE:FREQ=DAILY;{HUNDRED_TIMES}"), 1),
         make_ics_calendar(
             make_ics_hour("19000101T000000Z", "RRULE:FREQ=DAILY").replace("PT1H", "P47000D")
         )
-        + many("DTSTART:19000101T000000Z\nDURATION:P47000D\nRRULE:FREQ=DAILY", 50),
+        + many("DTSTART:19000101T000000Z\nDURATION:P47000D\nRRULE:FREQ=DAILY", 5),
     ],
-    ids=["endless", "counted", "never true", "positions", "rules", "over", "zone", "times", "long"],
+    ids=["counted", "never true", "positions", "rules", "over", "zone", "times", "long"],
 )
-async def test_too_many_occurrences_are_refused(content):
-    """A file whose recurrence rules exceed the shared budget is refused."""
-    assert await refusal(content) == "has too many recurring events"
+async def test_each_kind_of_occurrence_counts(content, monkeypatch):
+    """Every kind of recurrence uses up the budget: a tenth of the largest file is refused with a
+    tenth of the budget."""
+    assert len(content) <= MAX_BYTES // 10
+    monkeypatch.setattr(events, "_MAX_RECURRENCE_STEPS", events._MAX_RECURRENCE_STEPS // 10)
+    assert await refusal(content) == TOO_MANY
 
 
 @pytest.mark.parametrize(

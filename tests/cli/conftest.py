@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 from staffbooking_adapters import wiring
 from tests.cli.deployment import CliDeployment
+from tests.cli.processes import make_environment
+from tests.support.migrated_databases import MigratedDatabase
 from tests.support.postgres import PostgresServer, database_name
 
 
@@ -44,6 +47,27 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
     url = anyio.run(server.create_database)
+    yield url
+    anyio.run(server.drop_database, database_name(url))
+
+
+@pytest.fixture
+def env(migrated_file: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment of a separate database with the schema."""
+    file = shutil.copy(migrated_file, tmp_path)
+    return make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{file}")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A separate database for each test, with the schema."""
+    if request.param == "sqlite":
+        file = shutil.copy(request.getfixturevalue("migrated_file"), tmp_path)
+        yield f"sqlite+aiosqlite:///{file}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    migrated: MigratedDatabase = request.getfixturevalue("migrated_database")
+    url = anyio.run(server.create_database, None, migrated.template)
     yield url
     anyio.run(server.drop_database, database_name(url))
 

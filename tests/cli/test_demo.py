@@ -28,6 +28,7 @@ from tests.cli.processes import (
     run_to_end,
     stop_process,
 )
+from tests.cli.test_stores import deployment_on
 from tests.support.required_tools import skip_or_fail
 
 PAUSE_SECONDS = 3
@@ -138,14 +139,14 @@ def test_the_printed_lines_work(tried: Tried) -> None:
     assert re.fullmatch(r"\d+ bookings checked, no faults\n", checked(tried.text, tried.folder))
 
 
-def test_a_second_start_keeps_all(tried: Tried) -> None:
+def test_a_second_start_keeps_all(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second start keeps the API key and the bookings of the first."""
     with started(tried.folder) as (demo, again):
         assert key_of(again) == key_of(tried.text)
         assert stop_process(demo, signal.SIGTERM) == 0
     code = re.findall(r'"booking_code": ?"(BK\w{12})"', tried.printed)[0]
-    env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db")
-    assert code in run_to_end("bookings", "show", code, env=env).stdout
+    url = f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db"
+    assert code in deployment_on(url, monkeypatch).run_table("bookings", "show", code)
 
 
 @frozen

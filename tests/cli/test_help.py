@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated, get_args
 
 import pytest
@@ -25,16 +24,17 @@ from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from tests.cli.deployment import CliDeployment
-from tests.cli.processes import make_environment
 
 IMPORTED = """
-import sys
+import json, sys
 from staffbooking_cli.main import main
-sys.argv = ["staffbooking", *sys.argv[1:]]
-try:
-    main()
-except SystemExit as end:
-    print(end.code, sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+for arguments in json.loads(sys.argv.pop()):
+    sys.argv = ["staffbooking", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        packages = sorted({name.partition(".")[0] for name in sys.modules})
+        print(json.dumps([end.code, packages]), file=sys.stderr)
 """
 HEAVY = {
     "alembic",
@@ -134,28 +134,21 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["companions", "import", "--help"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_help_imports_nothing_heavy() -> None:
     """Help loads no driver, no framework and no service module."""
-    printed, packages = run_and_list_packages(*arguments)
-    assert "Usage: staffbooking" in printed
-    assert packages & HEAVY == set()
+    printed, loaded = run_and_list_packages("--help", "companions import --help")
+    assert printed.count("Usage: staffbooking") == 2
+    for packages in loaded:
+        assert packages & HEAVY == set()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["users", "list"], ["payouts", "list"], ["webhooks", "list"], ["ledger", "check"]],
-    ids=" ".join,
-)
-def test_a_short_command_imports_what_it_needs(
-    arguments: list[str], migrated_file: Path, tmp_path: Path
-) -> None:
+def test_a_short_command_imports_what_it_needs(env: dict[str, str]) -> None:
     """A short command loads no web framework, no HTTP client, no driver of another database and
     nothing that only other commands use."""
-    file = shutil.copy(migrated_file, tmp_path)
-    env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{file}")
-    _, packages = run_and_list_packages(*arguments, "--json", env=env)
-    assert packages & NOT_IN_SHORT_COMMANDS == set()
+    commands = ("users list", "payouts list", "webhooks list", "ledger check")
+    _, loaded = run_and_list_packages(*(f"{each} --json" for each in commands), env=env)
+    for command, packages in zip(commands, loaded, strict=True):
+        assert packages & NOT_IN_SHORT_COMMANDS == set(), command
 
 
 def test_a_process_that_goes_on_collects_garbage_as_usual() -> None:
@@ -184,19 +177,20 @@ def test_a_process_keeps_no_source_of_generated_methods() -> None:
 
 
 def run_and_list_packages(
-    *arguments: str, env: dict[str, str] | None = None
-) -> tuple[str, set[str]]:
-    """Run a command in a process of its own: what it prints, and the packages that it loads."""
+    *commands: str, env: dict[str, str] | None = None
+) -> tuple[str, list[set[str]]]:
+    """Run commands one after the other in a process of their own: what they print, and the packages
+    that are loaded after each."""
     ran = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *arguments],
+        [sys.executable, "-c", IMPORTED, json.dumps([each.split() for each in commands])],
         capture_output=True,
         text=True,
         check=True,
         env=env,
     )
-    code, _, packages = ran.stderr.partition(" ")
-    assert code == "0"
-    return ran.stdout, set(packages.strip("[]\n").replace("'", "").split(", "))
+    ended = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert [code for code, _ in ended] == [0] * len(commands)
+    return ran.stdout, [set(packages) for _, packages in ended]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

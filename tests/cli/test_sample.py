@@ -1,8 +1,9 @@
-"""The sample marketplace of `staffbooking demo`."""
+"""The sample marketplace of `staffbooking demo`, and what its people did: bookings, money, reviews,
+messages, pictures."""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import anyio
@@ -12,6 +13,7 @@ from staffbooking_adapters.inputs import structure
 from staffbooking_adapters.testing.builders import add_user
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
+from staffbooking_cli.sample.art import portraits, scenes
 from staffbooking_cli.sample.cast import (
     ADMIN_EMAIL,
     CUSTOMER_EMAIL,
@@ -19,13 +21,21 @@ from staffbooking_cli.sample.cast import (
     SECOND_CUSTOMER_EMAIL,
 )
 from staffbooking_cli.sample.market import KNOWN_STAFF, STAFF_EMAIL, sample_companions
+from staffbooking_cli.sample.trades import TRADES
+from staffbooking_core.domain.accounts.users import Actor
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
+from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.inputs import ImportedCompanion
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases import due_work, sandbox
 from staffbooking_core.usecases.accounts import administration, api_keys
-from staffbooking_core.usecases.companions import imports, search as finding
+from staffbooking_core.usecases.bookings import actions, disputes
+from staffbooking_core.usecases.companions import imports, profiles, search as finding
+from staffbooking_core.usecases.messaging import messages
+from staffbooking_core.usecases.payments import ledger_check
 from tests.cli.deployment import make_cli_ports
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +43,25 @@ pytestmark = pytest.mark.anyio
 TODAY = date(2027, 3, 1)
 PEOPLE = sample_companions(TODAY)
 ROWS = [person.row for person in PEOPLE]
+
+
+SIGN_INS = (CUSTOMER_EMAIL, STAFF_EMAIL)
+ENDINGS = {
+    ("pending", None, None, "none"),
+    ("accepted", None, None, "requires_payment"),
+    ("paid", None, None, "succeeded"),
+    ("completed", None, None, "succeeded"),
+    ("disputed", None, None, "succeeded"),
+    ("cancelled", "customer", "none", "none"),
+    ("cancelled", "customer", "all", "refunded"),
+    ("cancelled", "customer", "half", "partially_refunded"),
+    ("cancelled", "customer", "none", "succeeded"),
+    ("cancelled", "staff", "none", "none"),
+    ("cancelled", "staff", "all", "refunded"),
+    ("cancelled", "system", "none", "none"),
+    ("cancelled", "system", "none", "void"),
+}
+"""Status, who cancelled, how much of the price came back, and the state of the payment."""
 
 
 @pytest.fixture
@@ -165,3 +194,135 @@ async def test_the_lines_book_free_evenings(filled: Ports, tmp_path: Path) -> No
     text = await guide.render_guide(filled, given, "http://127.0.0.1:8000", tmp_path)
     assert first.day.isoformat() in text
     assert second.day.isoformat() in text
+
+
+# What the people did ---------------------------------------------------------------------
+
+
+async def actor_of(ports: Ports, email: str) -> Actor:
+    user = await administration.get_user(ports, email)
+    return Actor(user.id, user.role)
+
+
+async def bookings_of(ports: Ports, email: str) -> list[Booking]:
+    actor = await actor_of(ports, email)
+    return [*await actions.list_bookings(ports, actor, role=None, status=None, page=1, limit=1000)]
+
+
+def ending_of(booking: Booking) -> tuple[str, str | None, str | None, str]:
+    if booking.cancelled_by is None:
+        return (booking.status, None, None, booking.payment_status)
+    shares = {0: "none", booking.price: "all", booking.price // 2: "half"}
+    share = shares.get(booking.refunded_amount, "all")
+    return (booking.status, booking.cancelled_by, share, booking.payment_status)
+
+
+@pytest.mark.parametrize("email", SIGN_INS)
+async def test_every_state_is_there(filled: Ports, email: str) -> None:
+    """The customer and the staff member have bookings in every state, and ended in every way."""
+    assert {ending_of(booking) for booking in await bookings_of(filled, email)} >= ENDINGS
+
+
+@pytest.mark.parametrize("email", SIGN_INS)
+async def test_the_event_is_today(filled: Ports, email: str) -> None:
+    """One booking is checked in and not over, and for another the check-in is open."""
+    now = await filled.clock.business()
+    paid = [
+        booking
+        for booking in await bookings_of(filled, email)
+        if booking.status is BookingStatus.PAID
+    ]
+    assert any(one.checked_in_at and one.starts_at <= now < one.ends_at for one in paid)
+    assert any(
+        Trigger.CHECK_IN in actions.available_triggers(one, Party.STAFF, now, filled.policy)
+        for one in paid
+    )
+
+
+@pytest.mark.parametrize("email", SIGN_INS)
+async def test_payouts_wait_or_are_made(filled: Ports, email: str) -> None:
+    """Completed bookings are paid out, or will be within a day."""
+    found = await bookings_of(filled, email)
+    completed = [one for one in found if one.status is BookingStatus.COMPLETED]
+    assert {str(one.payout_status) for one in completed} == {"scheduled", "paid"}
+
+
+@pytest.mark.parametrize("email", SIGN_INS)
+async def test_both_sides_speak_in_a_dispute(filled: Ports, email: str) -> None:
+    """A dispute has statements of both sides with pictures, and another one is a no-show."""
+    disputed = [
+        one for one in await bookings_of(filled, email) if one.status is BookingStatus.DISPUTED
+    ]
+    actor = await actor_of(filled, email)
+    told = [await disputes.get_dispute(filled, actor, one.id) for one in disputed]
+    spoken = next(one for one in told if len(one.statements) > 1)
+    assert {str(statement.party) for statement in spoken.statements} == {"customer", "staff"}
+    assert any(statement.files for statement in spoken.statements)
+    assert any(one.is_no_show for one in disputed)
+
+
+async def test_the_customer_may_rebook(filled: Ports) -> None:
+    """The staff member's cancellation left a credit, with others who are free."""
+    actor = await actor_of(filled, CUSTOMER_EMAIL)
+    offers = [
+        (await actions.get_by_id(filled, actor, one.id))[2]
+        for one in await bookings_of(filled, CUSTOMER_EMAIL)
+        if one.cancelled_by is Party.STAFF
+    ]
+    assert any(offers)
+
+
+async def test_the_ledger_agrees(filled: Ports) -> None:
+    """All postings, the processor's balance and the bookings agree."""
+    found = [each async for each in ledger_check.check_ledger(filled)]
+    assert all(isinstance(each, int) for each in found)
+
+
+async def test_the_present_is_reached(filled: Ports) -> None:
+    """Business time is real time at the end, and no work is left."""
+    async with filled.store.read_view() as view:
+        assert await view.sandbox.clock_offset() == timedelta()
+    assert await due_work.run_all_due(filled) == 0
+    assert await administration.list_alerts(filled)
+
+
+@pytest.mark.parametrize("email", SIGN_INS)
+async def test_conversations_have_words(filled: Ports, email: str) -> None:
+    """Conversations have messages, unread ones among them; one is of a whole team."""
+    found = await messages.list_conversations(filled, await actor_of(filled, email), 1, 1000)
+    assert all(one.last_message for one in found)
+    assert any(one.unread for one in found)
+    assert any(len(one.conversation.participants) == 5 for one in found)
+
+
+async def test_the_featured_have_pictures_and_reviews(filled: Ports) -> None:
+    """Featured people have a photo and years of experience; the first one has reviews with
+    answers, and a portfolio with an item that waits."""
+    for person in sample_companions((await filled.clock.business()).date()):
+        if person.is_featured:
+            profile = await profiles.get_profile(filled, await actor_of(filled, person.email))
+            assert profile.profile_photo
+            assert profile.years_experience == person.years
+    actor = await actor_of(filled, STAFF_EMAIL)
+    assert (await profiles.get_profile(filled, actor)).total_reviews >= 8
+    items = await profiles.list_portfolio_items(filled, actor)
+    assert {item.status for item in items} == {
+        PortfolioItemStatus.APPROVED,
+        PortfolioItemStatus.PENDING,
+    }
+
+
+def test_a_person_always_looks_the_same() -> None:
+    """The same person has the same portrait, others have others."""
+    look = portraits.Look("portuguese", feminine=True, trade="Chef")
+    first = portraits.draw_portrait("one@demo.test", look)
+    assert portraits.draw_portrait("one@demo.test", look) == first
+    assert portraits.draw_portrait("two@demo.test", look) != first
+
+
+def test_every_trade_has_pictures() -> None:
+    """Every picture of every trade can be drawn, the same each time."""
+    for trade in TRADES:
+        for title in scenes.scene_titles(trade.name):
+            drawn = scenes.draw_scene("seed", trade.name, title)
+            assert drawn == scenes.draw_scene("seed", trade.name, title)

@@ -68,6 +68,14 @@ def test_the_schema_is_made(database_url: str, monkeypatch: pytest.MonkeyPatch) 
     assert all(check["ok"] for check in made.run_json("doctor")["checks"])
 
 
+@pytest.mark.parametrize("command", ["users list", "db upgrade", "db check"])
+def test_a_database_out_of_reach_is_one_line(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """An unreachable database server gives one line that names no unexpected error."""
+    nowhere = "postgresql+asyncpg://nobody@127.0.0.1:9/none"
+    line = deployment_on(nowhere, monkeypatch).run_refused(*command.split())
+    assert "unexpected" not in line
+
+
 def test_accounts_and_keys(deployment: OnDatabase) -> None:
     """An account is created, subscribed, disabled, and has keys."""
     email = "agency@example.com"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -29,10 +28,8 @@ from staffbooking_core.ports import Ports
 from tests.cli.deployment import CliDeployment
 from tests.cli.processes import (
     STOP_TIMEOUT_SECONDS,
-    make_environment,
     read_until,
     run_in_background,
-    run_to_end,
     stop_process,
 )
 from tests.support.memory_deployment import memory_ports
@@ -335,14 +332,6 @@ async def test_only_recent_attempts_are_remembered(ports: Ports) -> None:
 
 
 # A process ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    """The environment of a separate database with the schema."""
-    made = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
-    assert run_to_end("db", "upgrade", env=made).returncode == 0
-    return made
 
 
 async def attempted(env: dict[str, str]) -> str:

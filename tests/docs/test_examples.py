@@ -39,6 +39,19 @@ def basic(email: str) -> str:
     return "Basic " + base64.b64encode(f"{email}:secret".encode()).decode()
 
 
+QUICK_HASHES = """
+import runpy, sys
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+
+PBKDF2PasswordHasher.iterations = 1_000
+sys.path[0] = sys.argv[1].rpartition("/")[0]
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a program of Django with quick hashes of passwords: by default each request takes half a
+second of processor time, since it brings its password."""
+STARTERS = {"django_app.py": ["-c", QUICK_HASHES]}
+
 GRACE_AND_ADA = {
     "fastapi_app.py": ("Bearer grace", "Bearer ada"),
     "django_app.py": (basic("grace@example.com"), basic("ada@example.com")),
@@ -49,7 +62,7 @@ GRACE_AND_ADA = {
 def running(program: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A program of the examples in a folder; killed at the end."""
     with subprocess.Popen(
-        [sys.executable, FOLDER / program, *arguments],
+        [sys.executable, *STARTERS.get(program, []), str(FOLDER / program), *arguments],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
