@@ -55,45 +55,38 @@ class _Future(asyncio.Future[Any]):
         return self.number
 
 
-class _Handle(asyncio.Handle):
-    """A callback to run, without what asyncio keeps for debugging."""
+class _Handle:
+    """A callback to run, without what asyncio's own keeps for debugging."""
 
-    __slots__ = ()
-    _repr = _source_traceback = None
+    __slots__ = ("args", "callback", "context")
 
-    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
-        self._callback, self._args, self._loop = callback, args, loop
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
+    def __init__(self, callback: Any, args: Any, context: Context) -> None:
+        self.callback, self.args, self.context = callback, args, context
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = self._args = None  # type: ignore[assignment]
+        self.callback = self.args = None
+
+    def cancelled(self) -> bool:
+        return self.callback is None
 
 
-class _Timer(asyncio.TimerHandle):
-    """A callback to run at a time, like `_Handle`."""
+class _Timer(float):
+    """A callback to run at a time, which is the number itself: a heap of timers is in order
+    without calls of Python."""
 
-    __slots__ = ()
-    _repr = _source_traceback = None
-
-    def __init__(
-        self, when: float, callback: Any, args: Any, loop: Any, context: Context | None
-    ) -> None:
-        self._when, self._callback, self._args, self._loop = when, callback, args, loop
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
+    __slots__ = ("args", "callback", "context")
+    callback: Any
+    args: Any
+    context: Context
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = self._args = None  # type: ignore[assignment]
+        self.callback = self.args = None
 
+    def cancelled(self) -> bool:
+        return self.callback is None
 
-class _Due(float):
-    """The time of a timer. A heap of these numbers is in order without calls of Python."""
-
-    __slots__ = ("timer",)
-    timer: _Timer
+    def when(self) -> float:
+        return float(self)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -103,15 +96,18 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     Nothing outside of the loop may wake it: no threads, sockets or other processes.
     """
 
-    _ready: deque[asyncio.Handle]
+    _ready: deque[_Handle | _Timer]  # type: ignore[assignment]
     _stopping: bool
+
+    get_debug = bool  # type: ignore[assignment]
+    """False, without a call of Python: each task and future asks."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._now = 0.0
         self._made = self._runs = 0
         self._draw = random.Random(plan.seed).random if plan.is_shuffled else lambda: 0.0
-        self._timers: list[_Due] = []
+        self._timers: list[_Timer] = []
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
@@ -137,22 +133,25 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context)
+    ) -> _Handle:
+        handle = _Handle(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
+    call_soon_threadsafe = call_soon
+
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> _Timer:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        due = _Due(when)
-        timer = due.timer = _Timer(when, callback, args, self, context)
-        heappush(self._timers, due)
+    ) -> _Timer:
+        timer = _Timer(when)
+        timer.callback, timer.args = callback, args
+        timer.context = copy_context() if context is None else context
+        heappush(self._timers, timer)
         return timer
 
     def _asyncgen_firstiter_hook(self, generator: object) -> None:
@@ -163,21 +162,29 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         first."""
         ready, timers, draw = self._ready, self._timers, self._draw
         while not self._stopping:
-            while timers and ((due := timers[0]).timer._cancelled or due <= self._now or not ready):
+            while timers and ((due := timers[0]).callback is None or due <= self._now or not ready):
                 heappop(timers)
-                if not due.timer._cancelled:
+                if due.callback is not None:
                     self._now = max(self._now, float(due))
-                    ready.append(due.timer)
+                    ready.append(due)
             self._runs += 1
             if not ready or self._runs > MAX_CALLBACKS:
                 raise Stuck(f"stuck at {self._now:.3f} s: {len(ready)} callbacks are ready")
             if chosen := int(draw() * len(ready)):
-                callback = ready[chosen]
+                handle = ready[chosen]
                 del ready[chosen]
             else:
-                callback = ready.popleft()
-            if not callback._cancelled:
-                callback._run()
+                handle = ready.popleft()
+            if handle.callback is not None:
+                self._run(handle)
+
+    def _run(self, handle: _Handle | _Timer) -> None:
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": "a callback failed", "exception": error})
 
 
 class World:
