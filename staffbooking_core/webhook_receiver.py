@@ -232,7 +232,11 @@ def _is_secret(secret: str) -> bool:
 
 def _get_header(headers: Headers, name: str) -> str | None:
     """The value of a header, by name in any letter case. Raises WebhookRefused for duplicates."""
-    values = [value for key, value in headers.items() if _to_text(key).lower() == name]
+    values = [
+        value
+        for key, value in headers.items()
+        if (key if isinstance(key, str) else _to_text(key)).lower() == name
+    ]
     if len(values) > 1:
         raise WebhookRefused(RefusalReason.BAD_HEADER)
     return _to_text(values[0]) if values and values[0] is not None else None

@@ -45,6 +45,10 @@ class _Task(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self.number
 
+    def __repr__(self) -> str:
+        """Short, since anyio tells each task that it cancels which task did so."""
+        return f"<task {self.number}>"
+
 
 class _Future(asyncio.Future[Any]):
     """A future with a number, like `_Task`."""
@@ -104,14 +108,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self._now = 0.0
+        self.now = 0.0
         self._made = self._runs = 0
         self._draw = random.Random(plan.seed).random if plan.is_shuffled else lambda: 0.0
         self._timers: list[_Timer] = []
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
-        return self._now
+        return self.now
 
     def create_future(self) -> asyncio.Future[Any]:
         self._made += 1
@@ -143,7 +147,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> _Timer:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
@@ -162,14 +166,15 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         first."""
         ready, timers, draw = self._ready, self._timers, self._draw
         while not self._stopping:
-            while timers and ((due := timers[0]).callback is None or due <= self._now or not ready):
+            while timers and ((due := timers[0]).callback is None or due <= self.now or not ready):
                 heappop(timers)
                 if due.callback is not None:
-                    self._now = max(self._now, float(due))
+                    if due > self.now:
+                        self.now = float(due)
                     ready.append(due)
             self._runs += 1
             if not ready or self._runs > MAX_CALLBACKS:
-                raise Stuck(f"stuck at {self._now:.3f} s: {len(ready)} callbacks are ready")
+                raise Stuck(f"stuck at {self.now:.3f} s: {len(ready)} callbacks are ready")
             if chosen := int(draw() * len(ready)):
                 handle = ready[chosen]
                 del ready[chosen]
@@ -192,7 +197,9 @@ class World:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        self.loop = loop
         self.is_calm = True
         """Whether no faults happen: before and after the actions."""
         self.slow_until = 0.0
@@ -211,7 +218,7 @@ class World:
     # Time -----------------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        time = self.loop.time()
+        time = self.loop.now
         if time != self._known_now[0]:  # It is asked for more often than it changes.
             now = NOW + self._jumped + timedelta(seconds=time)
             self._known_now = time, now.replace(microsecond=0) if self.plan.is_clock_coarse else now
@@ -227,14 +234,15 @@ class World:
     def decide(self, point: str, allowed: Sequence[Fault] = ()) -> tuple[Fault | None, float]:
         """The fault of a call and the seconds that it takes."""
         name, chance, delay = self._draw(point)
-        fault = self._find_fault(name, chance, allowed)
+        fault = None if self.is_calm else self._find_fault(name, chance, allowed)
+        seconds = MAX_DELAY_SECONDS * delay**6
         if fault is not None:
             self.fired.append(name)
             self.tell(f"{name}: {fault}")
-        seconds = MAX_SLOW_SECONDS * delay if fault is Fault.SLOW else MAX_DELAY_SECONDS * delay**6
-        if fault is Fault.SLOW:
-            self.slow_until = max(self.slow_until, self.loop.time() + seconds)
-        self.record(f"{name} {fault} {seconds:.6f}")
+            if fault is Fault.SLOW:
+                seconds = MAX_SLOW_SECONDS * delay
+                self.slow_until = max(self.slow_until, self.loop.now + seconds)
+        self._lines.append(f"{self.loop.now:.6f} {name} {fault} {seconds:.6f}\n")
         return fault, seconds
 
     def pick(self, point: str, choices: Sequence[T]) -> T:
@@ -252,19 +260,21 @@ class World:
         return name, chance / (1 << 32), delay / (1 << 32)
 
     def _find_fault(self, name: str, chance: float, allowed: Sequence[Fault]) -> Fault | None:
-        if self.is_calm or name in self.plan.muted:
+        if name in self.plan.muted:
             return None
+        rates = self.plan.rates
         for fault in allowed:
-            chance -= self.plan.rates.get(fault, 0)
-            if chance < 0:
-                return fault
+            if fault in rates:
+                chance -= rates[fault]
+                if chance < 0:
+                    return fault
         return None
 
     # Records --------------------------------------------------------------------------------
 
     def record(self, text: str) -> None:
         """Add to the trace."""
-        self._lines.append(f"{self.loop.time():.6f} {text}\n")
+        self._lines.append(f"{self.loop.now:.6f} {text}\n")
 
     def tell(self, text: str) -> None:
         """Add to the story, which people read."""
