@@ -100,10 +100,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     Nothing outside of the loop may wake it: no threads, sockets or other processes.
     """
 
-    _ready: deque[_Handle | _Timer]  # type: ignore[assignment]
+    _ready: deque[_Handle | _Timer]
     _stopping: bool
 
-    get_debug = bool  # type: ignore[assignment]
+    get_debug = bool
     """False, without a call of Python: each task and future asks."""
 
     def __init__(self, plan: Plan) -> None:
@@ -142,7 +142,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._ready.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
