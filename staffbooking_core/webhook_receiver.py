@@ -40,6 +40,9 @@ including all amounts of money, are `Decimal`."""
 Headers = Mapping[str, str] | Mapping[bytes, bytes]
 """Request headers, names in any letter case; bytes as in ASGI are accepted."""
 
+_NamedValues = Mapping[str, Sequence[object]]
+"""The values of headers by their names in lower case."""
+
 PUBLISHED_SIGNATURE_HEADER, STANDARD_SIGNATURE_HEADER = "x-webhook-signature", "webhook-signature"
 
 _BODY_FIELD_BY_HEADER = {"webhook-id": "id", "x-webhook-id": "id", "x-webhook-event": "event"}
@@ -152,15 +155,16 @@ class WebhookReceiver:
         Every signature present must be valid. The published signature alone covers no timestamp:
         such a request can be replayed, and only the event id reveals it. Raises WebhookRefused.
         """
+        named = _by_lower_name(headers)
         published, standard = (
-            _get_header(headers, PUBLISHED_SIGNATURE_HEADER),
-            _get_header(headers, STANDARD_SIGNATURE_HEADER),
+            _get_header(named, PUBLISHED_SIGNATURE_HEADER),
+            _get_header(named, STANDARD_SIGNATURE_HEADER),
         )
         if published is None and standard is None:
             raise WebhookRefused(RefusalReason.UNSIGNED)
         signatures = (standard or "").split()
         if standard is not None:
-            self._check_standard_signature(headers, signatures, body, now)
+            self._check_standard_signature(named, signatures, body, now)
         # Several signatures mean that the secret is being rotated. The published signature then
         # uses the old secret, which a receiver with only the new one can't check.
         if published is not None and len(signatures) < 2:
@@ -169,17 +173,17 @@ class WebhookReceiver:
             )
         envelope = _parse_envelope(body)
         for name, field in _BODY_FIELD_BY_HEADER.items():
-            if _get_header(headers, name) not in (None, envelope[field]):
+            if _get_header(named, name) not in (None, envelope[field]):
                 raise WebhookRefused(RefusalReason.CONTRADICTION)
         return envelope
 
     def _check_standard_signature(
-        self, headers: Headers, signatures: list[str], body: bytes, now: float
+        self, named: _NamedValues, signatures: list[str], body: bytes, now: float
     ) -> None:
-        event_id = _get_header(headers, "webhook-id")
+        event_id = _get_header(named, "webhook-id")
         # Only the canonical spelling, since the number is signed and not its spelling.
         timestamp_match = re.fullmatch(
-            "[1-9][0-9]{0,11}", _get_header(headers, "webhook-timestamp") or ""
+            "[1-9][0-9]{0,11}", _get_header(named, "webhook-timestamp") or ""
         )
         if event_id is None or timestamp_match is None:
             raise WebhookRefused(RefusalReason.BAD_HEADER)
@@ -230,9 +234,17 @@ def _is_secret(secret: str) -> bool:
     return secret.startswith("whsec_") and key != b""
 
 
-def _get_header(headers: Headers, name: str) -> str | None:
-    """The value of a header, by name in any letter case. Raises WebhookRefused for duplicates."""
-    values = [value for key, value in headers.items() if _to_text(key).lower() == name]
+def _by_lower_name(headers: Headers) -> _NamedValues:
+    """The values of the headers by their names in lower case."""
+    named: dict[str, list[object]] = {}
+    for name, value in headers.items():
+        named.setdefault(_to_text(name).lower(), []).append(value)
+    return named
+
+
+def _get_header(named: _NamedValues, name: str) -> str | None:
+    """The value of a header. Raises WebhookRefused for duplicates."""
+    values = named.get(name, ())
     if len(values) > 1:
         raise WebhookRefused(RefusalReason.BAD_HEADER)
     return _to_text(values[0]) if values and values[0] is not None else None

@@ -34,8 +34,10 @@ class Router(Generic[T]):
             if segment.startswith("{"):
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
-            else:
-                node = node.children.setdefault(segment, _Node())
+                continue
+            if (following := node.children.get(segment)) is None:
+                following = node.children[segment] = _Node()
+            node = following
         return node
 
     def find(self, path: str) -> tuple[T, Sequence[str]] | None:

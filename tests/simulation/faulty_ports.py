@@ -139,16 +139,16 @@ class FaultyStore:
     async def end_reading(self) -> None:
         await asyncio.sleep(self.process.world.pick(f"{self.process.name} has read", READ_SECONDS))
 
-    async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+    def run_transaction(
+        self, work: Callable[[Transaction], Awaitable[T]]
+    ) -> Coroutine[Any, Any, T]:
         async def unit(tx: Transaction) -> T:
             result = await work(tx)
             await self._before_commit()
             return result
 
         self._check_write()
-        return await self.process.call(
-            "writes", lambda: self.inner.run_transaction(unit), _store_fails
-        )
+        return self.process.call("writes", lambda: self.inner.run_transaction(unit), _store_fails)
 
     @asynccontextmanager
     async def open_transaction(

@@ -115,11 +115,15 @@ class Process:
         self.check_alive()
         fault, seconds = self.world.decide(f"{self.name} {point}", allowed)
         await asyncio.sleep(seconds)
-        self.die_if(fault is Fault.CRASH)
+        if fault is Fault.CRASH:
+            self.kill()
+        self.check_alive()
         if fault is Fault.FAIL:
             return fail()
         result = await effect()
         self.check_alive()
+        if fault is None:
+            return result
         self.die_if(fault is Fault.CRASH_AFTER)
         return fail() if fault is Fault.LOSE_ANSWER else result
 

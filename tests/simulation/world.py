@@ -45,6 +45,10 @@ class _Task(asyncio.Task[Any]):
     def __hash__(self) -> int:
         return self.number
 
+    def __repr__(self) -> str:
+        """Short, since anyio tells each task that it cancels which task did so."""
+        return f"<task {self.number}>"
+
 
 class _Future(asyncio.Future[Any]):
     """A future with a number, like `_Task`."""
@@ -55,45 +59,38 @@ class _Future(asyncio.Future[Any]):
         return self.number
 
 
-class _Handle(asyncio.Handle):
-    """A callback to run, without what asyncio keeps for debugging."""
+class _Handle:
+    """A callback to run, without what asyncio's own keeps for debugging."""
 
-    __slots__ = ()
-    _repr = _source_traceback = None
+    __slots__ = ("args", "callback", "context")
 
-    def __init__(self, callback: Any, args: Any, loop: Any, context: Context | None) -> None:
-        self._callback, self._args, self._loop = callback, args, loop
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
+    def __init__(self, callback: Any, args: Any, context: Context) -> None:
+        self.callback, self.args, self.context = callback, args, context
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = self._args = None  # type: ignore[assignment]
+        self.callback = self.args = None
+
+    def cancelled(self) -> bool:
+        return self.callback is None
 
 
-class _Timer(asyncio.TimerHandle):
-    """A callback to run at a time, like `_Handle`."""
+class _Timer(float):
+    """A callback to run at a time, which is the number itself: a heap of timers is in order
+    without calls of Python."""
 
-    __slots__ = ()
-    _repr = _source_traceback = None
-
-    def __init__(
-        self, when: float, callback: Any, args: Any, loop: Any, context: Context | None
-    ) -> None:
-        self._when, self._callback, self._args, self._loop = when, callback, args, loop
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
+    __slots__ = ("args", "callback", "context")
+    callback: Any
+    args: Any
+    context: Context
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback = self._args = None  # type: ignore[assignment]
+        self.callback = self.args = None
 
+    def cancelled(self) -> bool:
+        return self.callback is None
 
-class _Due(float):
-    """The time of a timer. A heap of these numbers is in order without calls of Python."""
-
-    __slots__ = ("timer",)
-    timer: _Timer
+    def when(self) -> float:
+        return float(self)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -103,19 +100,22 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     Nothing outside of the loop may wake it: no threads, sockets or other processes.
     """
 
-    _ready: deque[asyncio.Handle]
+    _ready: deque[_Handle | _Timer]
     _stopping: bool
+
+    get_debug = bool
+    """False, without a call of Python: each task and future asks."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self._now = 0.0
+        self.now = 0.0
         self._made = self._runs = 0
         self._draw = random.Random(plan.seed).random if plan.is_shuffled else lambda: 0.0
-        self._timers: list[_Due] = []
+        self._timers: list[_Timer] = []
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
-        return self._now
+        return self.now
 
     def create_future(self) -> asyncio.Future[Any]:
         self._made += 1
@@ -137,22 +137,25 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = _Handle(callback, args, self, context)
+    ) -> _Handle:
+        handle = _Handle(callback, args, copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+    ) -> _Timer:
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        due = _Due(when)
-        timer = due.timer = _Timer(when, callback, args, self, context)
-        heappush(self._timers, due)
+    ) -> _Timer:
+        timer = _Timer(when)
+        timer.callback, timer.args = callback, args
+        timer.context = copy_context() if context is None else context
+        heappush(self._timers, timer)
         return timer
 
     def _asyncgen_firstiter_hook(self, generator: object) -> None:
@@ -163,21 +166,30 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         first."""
         ready, timers, draw = self._ready, self._timers, self._draw
         while not self._stopping:
-            while timers and ((due := timers[0]).timer._cancelled or due <= self._now or not ready):
+            while timers and ((due := timers[0]).callback is None or due <= self.now or not ready):
                 heappop(timers)
-                if not due.timer._cancelled:
-                    self._now = max(self._now, float(due))
-                    ready.append(due.timer)
+                if due.callback is not None:
+                    if due > self.now:
+                        self.now = float(due)
+                    ready.append(due)
             self._runs += 1
             if not ready or self._runs > MAX_CALLBACKS:
-                raise Stuck(f"stuck at {self._now:.3f} s: {len(ready)} callbacks are ready")
+                raise Stuck(f"stuck at {self.now:.3f} s: {len(ready)} callbacks are ready")
             if chosen := int(draw() * len(ready)):
-                callback = ready[chosen]
+                handle = ready[chosen]
                 del ready[chosen]
             else:
-                callback = ready.popleft()
-            if not callback._cancelled:
-                callback._run()
+                handle = ready.popleft()
+            if handle.callback is not None:
+                self._run(handle)
+
+    def _run(self, handle: _Handle | _Timer) -> None:
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"message": "a callback failed", "exception": error})
 
 
 class World:
@@ -185,7 +197,9 @@ class World:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        self.loop = loop
         self.is_calm = True
         """Whether no faults happen: before and after the actions."""
         self.slow_until = 0.0
@@ -204,7 +218,7 @@ class World:
     # Time -----------------------------------------------------------------------------------
 
     def now(self) -> datetime:
-        time = self.loop.time()
+        time = self.loop.now
         if time != self._known_now[0]:  # It is asked for more often than it changes.
             now = NOW + self._jumped + timedelta(seconds=time)
             self._known_now = time, now.replace(microsecond=0) if self.plan.is_clock_coarse else now
@@ -220,14 +234,15 @@ class World:
     def decide(self, point: str, allowed: Sequence[Fault] = ()) -> tuple[Fault | None, float]:
         """The fault of a call and the seconds that it takes."""
         name, chance, delay = self._draw(point)
-        fault = self._find_fault(name, chance, allowed)
+        fault = None if self.is_calm else self._find_fault(name, chance, allowed)
+        seconds = MAX_DELAY_SECONDS * delay**6
         if fault is not None:
             self.fired.append(name)
             self.tell(f"{name}: {fault}")
-        seconds = MAX_SLOW_SECONDS * delay if fault is Fault.SLOW else MAX_DELAY_SECONDS * delay**6
-        if fault is Fault.SLOW:
-            self.slow_until = max(self.slow_until, self.loop.time() + seconds)
-        self.record(f"{name} {fault} {seconds:.6f}")
+            if fault is Fault.SLOW:
+                seconds = MAX_SLOW_SECONDS * delay
+                self.slow_until = max(self.slow_until, self.loop.now + seconds)
+        self._lines.append(f"{self.loop.now:.6f} {name} {fault} {seconds:.6f}\n")
         return fault, seconds
 
     def pick(self, point: str, choices: Sequence[T]) -> T:
@@ -245,19 +260,21 @@ class World:
         return name, chance / (1 << 32), delay / (1 << 32)
 
     def _find_fault(self, name: str, chance: float, allowed: Sequence[Fault]) -> Fault | None:
-        if self.is_calm or name in self.plan.muted:
+        if name in self.plan.muted:
             return None
+        rates = self.plan.rates
         for fault in allowed:
-            chance -= self.plan.rates.get(fault, 0)
-            if chance < 0:
-                return fault
+            if fault in rates:
+                chance -= rates[fault]
+                if chance < 0:
+                    return fault
         return None
 
     # Records --------------------------------------------------------------------------------
 
     def record(self, text: str) -> None:
         """Add to the trace."""
-        self._lines.append(f"{self.loop.time():.6f} {text}\n")
+        self._lines.append(f"{self.loop.now:.6f} {text}\n")
 
     def tell(self, text: str) -> None:
         """Add to the story, which people read."""
