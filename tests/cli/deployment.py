@@ -8,13 +8,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cache
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import anyio
 from attrs import frozen
-from typer import testing
+from click.testing import CliRunner, Result
 from typer.main import get_command
-from typer.testing import CliRunner, Result
 
 from staffbooking_adapters import memory_ports
 from staffbooking_adapters.settings import Settings
@@ -71,8 +69,7 @@ class CliDeployment:
 
     def run_command(self, *arguments: object, stdin: str | None = None) -> Result:
         """Run a command: `.stdout`, `.stderr`, `.exit_code`."""
-        with patch.object(testing, "_get_command", lambda _: parsed_app()):
-            return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
+        return CliRunner().invoke(parsed_app(), [str(each) for each in arguments], input=stdin)
 
     def run_json(self, *arguments: object, stdin: str | None = None) -> Any:
         """The JSON document that a successful command prints."""
