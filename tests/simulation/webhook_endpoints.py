@@ -175,14 +175,15 @@ def _receiver_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Iter
 
 def _order_faults(sender: MemorySender, endpoint: WebhookEndpoint) -> Iterator[str]:
     """Of each booking, no event is sent before the attempts of an earlier one are over. The same
-    attempt may arrive again: its worker was held up until another took over."""
+    attempt may arrive again, or an earlier one late: its worker was held up until another took
+    over."""
     latest: dict[str, int] = {}
-    known: set[tuple[str, str]] = set()
+    last_attempts: dict[str, int] = {}
     for sent in sender.sent:
-        attempt = (sent.headers["X-Webhook-Id"], sent.headers["X-Webhook-Attempt"])
-        if sent.url != endpoint.url or attempt in known:
+        event_id, attempt = sent.headers["X-Webhook-Id"], int(sent.headers["X-Webhook-Attempt"])
+        if sent.url != endpoint.url or attempt <= last_attempts.get(event_id, 0):
             continue
-        known.add(attempt)
+        last_attempts[event_id] = attempt
         envelope = json.loads(sent.body)
         data = envelope["data"]
         code = data.get("booking_code") or data["booking"]["booking_code"]
