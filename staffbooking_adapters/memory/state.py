@@ -59,16 +59,15 @@ V = TypeVar("V")
 class Table(Generic[K, V]):
     """A copy-on-write dictionary, so that forks are cheap."""
 
-    __slots__ = ("_rows", "is_changed")
+    __slots__ = ("_owned", "_rows")
 
     def __init__(self, rows: dict[K, V] | None = None) -> None:
         self._rows: dict[K, V] = {} if rows is None else rows
-        self.is_changed = False
-        """Whether it was changed since it was made or forked; the rows are then its own."""
+        self._owned = False
 
     def fork(self) -> Table[K, V]:
         """A table with the same rows; later changes to either are invisible to the other."""
-        self.is_changed = False
+        self._owned = False
         return Table(self._rows)
 
     def get(self, key: K) -> V | None:
@@ -101,8 +100,8 @@ class Table(Generic[K, V]):
             del self._make_writable()[key]
 
     def _make_writable(self) -> dict[K, V]:
-        if not self.is_changed:
-            self._rows, self.is_changed = dict(self._rows), True
+        if not self._owned:
+            self._rows, self._owned = dict(self._rows), True
         return self._rows
 
 
@@ -344,22 +343,21 @@ class MemoryStateFork(MemoryState):
 
     def __init__(self, origin: MemoryState) -> None:
         self._origin = origin
-        self._used: dict[str, Table[Any, Any]] = {}
+        self._used: list[str] = []
         self.clock_offset = origin.clock_offset
 
     def __getattr__(self, name: str) -> Table[Any, Any]:
         if name not in _TABLES:
             raise AttributeError(name)
+        self._used.append(name)
         table: Table[Any, Any] = getattr(self._origin, name).fork()
-        self._used[name] = table
         setattr(self, name, table)
         return table
 
     def commit(self) -> None:
         """Make the changes in the state from which this one was forked."""
-        for name, table in self._used.items():
-            if table.is_changed:
-                setattr(self._origin, name, table)
+        for name in self._used:
+            setattr(self._origin, name, getattr(self, name))
         self._origin.clock_offset = self.clock_offset
 
 

@@ -89,14 +89,11 @@ class MemoryStore:
         return nullcontext(self._read_view)
 
     async def run_transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        for _ in range(MAX_WRITE_ATTEMPTS - 1):
-            try:
-                async with self._begin():
-                    return await work(self._transaction)
-            except Conflict:
-                continue
-        async with self._begin():
-            return await work(self._transaction)
+        async def attempt() -> T:
+            async with self._begin():
+                return await work(self._transaction)
+
+        return await _run_with_retries(attempt)
 
     @asynccontextmanager
     async def open_transaction(

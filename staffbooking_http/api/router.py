@@ -34,10 +34,8 @@ class Router(Generic[T]):
             if segment.startswith("{"):
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
-                continue
-            if (following := node.children.get(segment)) is None:
-                following = node.children[segment] = _Node()
-            node = following
+            else:
+                node = node.children.setdefault(segment, _Node())
         return node
 
     def find(self, path: str) -> tuple[T, Sequence[str]] | None:
