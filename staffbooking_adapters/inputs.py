@@ -26,7 +26,12 @@ from cattrs.gen import make_dict_structure_fn
 from staffbooking_core.bounds import AmountBounds, IntegerBounds, ListBounds, Unset
 from staffbooking_core.errors import FieldError, InvalidField, MissingField
 from staffbooking_core.inputs import SlotHours
-from staffbooking_core.value_checks import BOUND_CHECKS, check_date, uniqueness_key
+from staffbooking_core.value_checks import (
+    BOUND_CHECKS,
+    check_date,
+    check_is_date,
+    uniqueness_key,
+)
 
 T = TypeVar("T")
 
@@ -41,9 +46,15 @@ _DECIMAL_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 @frozen
 class QueryPriceBound:
-    """An amount in a query, from 0 to `le`; it may have more decimals than the currency."""
+    """An amount in a query, from 0 on; it may have more decimals than the currency. Amounts above
+    `most` are taken as that: no price is as high."""
 
-    le: Decimal = Decimal(1_000_000_000)
+    most: Decimal = Decimal(1_000_000_000)
+
+
+@frozen
+class QueryDate:
+    """A date in a query, of any year: a day on which nobody can be found is no fault."""
 
 
 def structure(cls: type[T], data: Mapping[str, Any]) -> T:
@@ -218,7 +229,15 @@ _FLAGS = {"true": True, "false": False}
 
 def _structure_date(value: Any, _: Any) -> date:
     """Parse a date, and check its range."""
-    return check_date(_parse_or_none(date.fromisoformat, _DATE_PATTERN, value))
+    return check_date(_parse_date(value))
+
+
+def _structure_query_date(value: Any, _: Any) -> date:
+    return check_is_date(_parse_date(value))
+
+
+def _parse_date(value: Any) -> date | None:
+    return _parse_or_none(date.fromisoformat, _DATE_PATTERN, value)
 
 
 def _parse_or_none(parse: Callable[[str], T], pattern: re.Pattern[str], value: Any) -> T | None:
@@ -250,9 +269,9 @@ def _bounded_hook(converter: Converter, kind: Any, from_query: bool) -> Structur
 def _check_price(value: Any, bound: QueryPriceBound) -> Decimal:
     if not isinstance(value, Decimal):
         raise ValueError("must be a decimal number")
-    if not 0 <= value <= bound.le:
-        raise ValueError(f"must be from 0 to {bound.le}")
-    return value
+    if value < 0:
+        raise ValueError("must not be negative")
+    return min(value, bound.most)
 
 
 def _check_items(value: Any, bound: ListBounds, of_list: StructureHook) -> tuple[Any, ...]:
@@ -266,7 +285,11 @@ def _check_items(value: Any, bound: ListBounds, of_list: StructureHook) -> tuple
     return tuple(items)
 
 
-_BOUND_CHECKS: dict[type, StructureHook] = {**BOUND_CHECKS, QueryPriceBound: _check_price}
+_BOUND_CHECKS: dict[type, StructureHook] = {
+    **BOUND_CHECKS,
+    QueryPriceBound: _check_price,
+    QueryDate: _structure_query_date,
+}
 """The check of each bound: returns the value or raises ValueError with the message."""
 
 _QUERY_NUMBERS: dict[type, tuple[re.Pattern[str], Callable[[str], Any]]] = {

@@ -34,7 +34,7 @@ class AllowedCharacters(Enum):
 @frozen
 class TextBounds:
     """Length in code points, form and characters of a text. With `min` above 0 the text must not
-    be blank."""
+    be blank, unless it is opaque: a password may be."""
 
     max: int = 100
     min: int = 1

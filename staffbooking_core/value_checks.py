@@ -44,7 +44,7 @@ def check_text(value: Any, bound: TextBounds) -> str:
         _FORM_CHECKS[bound.form](value)
     if not bound.min <= len(value) <= bound.max:
         raise ValueError(f"must have {bound.min} to {bound.max} characters")
-    if bound.min and _is_blank(value):
+    if bound.min and bound.characters is not AllowedCharacters.OPAQUE and _is_blank(value):
         raise ValueError("must not be blank")
     return value
 
@@ -194,10 +194,16 @@ def uniqueness_key(item: Any) -> Any:
 
 def check_date(value: Any) -> date:
     """Check a date, within the calendar's range: arithmetic on others might overflow."""
+    day = check_is_date(value)
+    if not availability.MIN_CALENDAR_DATE <= day <= availability.MAX_CALENDAR_DATE:
+        raise ValueError(_OUTSIDE_CALENDAR)
+    return day
+
+
+def check_is_date(value: Any) -> date:
+    """Check a date of any year."""
     if type(value) is not date:
         raise ValueError("must be a date of the form YYYY-MM-DD")
-    if not availability.MIN_CALENDAR_DATE <= value <= availability.MAX_CALENDAR_DATE:
-        raise ValueError(_OUTSIDE_CALENDAR)
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin
 
 import attrs
 
-from staffbooking_adapters.inputs import QueryPriceBound
+from staffbooking_adapters.inputs import QueryDate, QueryPriceBound
 from staffbooking_core.bounds import (
     AmountBounds,
     IntegerBounds,
@@ -110,7 +110,9 @@ def _bounded_schema(inner: Any, bound: Any) -> Schema:
             above, most = _to_json_number(bound.gt), _to_json_number(bound.le)
             return {"type": "number", "exclusiveMinimum": above, "maximum": most}
         case QueryPriceBound():
-            return {"type": "number", "minimum": 0, "maximum": _to_json_number(bound.le)}
+            return {"type": "number", "minimum": 0}
+        case QueryDate():
+            return {"type": "string", "format": "date"}
         case UtcInstant():
             return {"type": "string", "format": "date-time"}
         case ListBounds():

@@ -177,7 +177,7 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     await endpoint.access.admit(call)
     has_key = endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER)
     handle = _handle_once if has_key else _handle
-    if endpoint.check_target is None:
+    if endpoint.check_target is None and not call.scope["query_string"]:
         return await handle(call, endpoint)
     return await _check_target_first(call, endpoint, handle)
 
@@ -191,6 +191,8 @@ async def _check_target_first(
     except (InvalidInput, HttpError):
         if endpoint.check_target is not None:
             await endpoint.check_target(call)
+        elif endpoint.method == "GET" and endpoint.query is None:
+            await endpoint.handler(call)  # It reads the target.
         raise
 
 
@@ -208,6 +210,7 @@ async def _handle(call: Call, endpoint: Endpoint) -> Reply:
 
 async def _read_input(call: Call, endpoint: Endpoint) -> Call:
     """Read and validate the input into `parsed_input`; returns the call."""
+    query = call.scope["query_string"]
     if endpoint.max_raw_bytes is not None:
         call.parsed_input = await request_body.read(
             call, endpoint.raw_byte_limit(call.ports.policy)
@@ -219,7 +222,10 @@ async def _read_input(call: Call, endpoint: Endpoint) -> Call:
     elif endpoint.body is not None:
         _parse_body(call, endpoint, await request_body.read(call))
     elif endpoint.query is not None:
-        call.parsed_input = query_string.parse_query(endpoint.query, call.scope["query_string"])
+        call.parsed_input = query_string.parse_query(endpoint.query, query)
+        return call
+    if query:
+        query_string.parse_query(query_string.NoParameters, query)
     return call
 
 

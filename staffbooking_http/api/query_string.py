@@ -13,7 +13,12 @@ from urllib.parse import unquote_to_bytes
 import attrs
 from attrs import frozen
 
-from staffbooking_adapters.inputs import QueryPriceBound, structure_form, structure_query
+from staffbooking_adapters.inputs import (
+    QueryDate,
+    QueryPriceBound,
+    structure_form,
+    structure_query,
+)
 from staffbooking_core.bounds import MAX_ID, AllowedCharacters, IntegerBounds, TextBounds
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
@@ -32,11 +37,18 @@ _MAX_REPORTED_KEY_BYTES = 100
 PageNumber = Annotated[int, IntegerBounds(1, 100_000)]
 PageSize = Annotated[int, IntegerBounds(1, 50)]
 PriceBound = Annotated[Decimal, QueryPriceBound()]
+SearchDate = Annotated[date, QueryDate()]
 
 
 class BookingRole(StrEnum):
     CUSTOMER = "customer"
     STAFF = "staff"
+
+
+@frozen(kw_only=True)
+class NoParameters:
+    """The query of an endpoint that has no parameters: others are ignored, but none may be given
+    twice."""
 
 
 @frozen(kw_only=True)
@@ -47,7 +59,7 @@ class SearchCompanions:
     service: Name | None = None
     min_price: PriceBound | None = None
     max_price: PriceBound | None = None
-    date: date | None = None
+    date: SearchDate | None = None
     page: PageNumber = 1
     limit: PageSize = 12
 

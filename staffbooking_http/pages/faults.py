@@ -22,6 +22,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"must be above (?P<least>\S+) and at most (?P<most>\S+)",
      "Enter a number above %(least)s, at most %(most)s."),
     (r"must be a (decimal )?number", "Enter a number."),
+    (r"must not be negative", "Enter a number that is not below zero."),
     (r"must have at most (?P<most>\d+) digits", "Use at most %(most)s digits."),
     (r"must be a date of the form .*", "Choose a date."),
     (r"must lie between (?P<least>\S+) and (?P<most>\S+)",

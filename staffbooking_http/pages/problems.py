@@ -5,6 +5,7 @@ from typing import Any
 
 from jinja2 import Environment
 from litestar import Response
+from litestar.datastructures.headers import Accept
 from litestar.response import Redirect, Template
 
 from staffbooking_http.api import request_body
@@ -21,6 +22,7 @@ from staffbooking_http.pages.session import (
 
 _TEMPLATE = "problem.html"
 _API_PATH = re.compile(r"/api(/|$)")
+_FORMS = ["application/json", "text/html"]
 
 
 def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
@@ -41,9 +43,14 @@ def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Te
 
 
 def accepts_html(scope: Scope) -> bool:
-    """Whether a request comes from a browser: it accepts HTML, and its path is not the API's."""
-    accepted = (value for name, value in scope["headers"] if name == b"accept")
-    return any(b"text/html" in value for value in accepted) and not _API_PATH.match(scope["path"])
+    """Whether a request comes from a browser: it names HTML and likes it better than JSON, and its
+    path is not the API's."""
+    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept").lower()
+    return (
+        b"text/html" in accepted
+        and not _API_PATH.match(scope["path"])
+        and Accept(accepted.decode("latin-1")).best_match(_FORMS) == _FORMS[1]
+    )
 
 
 def problem_reply(environment: Environment, scope: Scope, reply: Reply) -> Reply:

@@ -39,7 +39,13 @@ REFUSAL_TIMEOUT_SECONDS = 2.0
 
 _END_OF_HEAD = b"\r\n\r\n"
 _CHECKED_HEADERS = frozenset({b"host", b"origin", b"transfer-encoding"})
+_UNKNOWN_METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
+_STAND_IN_METHOD = b"UNLINK"
+"""A method that the parser knows and no endpoint has, in place of one that the parser refuses."""
 _ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
+
+
+_NO_REQUEST = "This is no HTTP/1.1 request"
 
 
 class MalformedRequest(Exception):
@@ -82,6 +88,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """The time of the last input or response."""
     _last_valid_host: bytes | None = None
     """Not checked again: the requests of a connection mostly have the same Host."""
+    _unknown_method: bytes | None = None
+    """The method of the request whose head arrives, if the parser does not know it."""
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
     _held: bytes | None = None
@@ -180,11 +188,24 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self.handle_websocket_upgrade()
             else:
                 self._continue_without_upgrade(piece[upgrade.args[0] :])
+        except httptools.HttpParserInvalidMethodError:
+            self._feed_unknown_method(piece)
         except httptools.HttpParserError as error:
             cause = error.__context__
             self.send_400_response(
-                str(cause) if isinstance(cause, MalformedRequest) else "This is no HTTP/1.1 request"
+                str(cause) if isinstance(cause, MalformedRequest) else _NO_REQUEST
             )
+
+    def _feed_unknown_method(self, piece: bytes) -> None:
+        """Parse the head of a request whose method the parser does not know: the application
+        refuses it as it refuses each method that a path does not have (404, 405)."""
+        match = _UNKNOWN_METHOD.match(piece)
+        if match is None or self._section_bytes != len(piece):  # Its beginning came before.
+            self.send_400_response(_NO_REQUEST)
+            return
+        self._unknown_method = match[1]
+        self.parser = httptools.HttpRequestParser(self)
+        self._feed(_STAND_IN_METHOD + piece[match.end(1) :])
 
     def _continue_without_upgrade(self, rest: bytes) -> None:
         """Go on in HTTP/1.1 after an upgrade that is not supported (RFC 9110, 7.8). The parser has
@@ -222,6 +243,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self._is_resuming:
             has_chunks = self._check_head()
             super().on_headers_complete()
+            if self._unknown_method is not None:
+                self.scope["method"] = self._unknown_method.decode()
+                self._unknown_method = None
             if has_chunks:
                 self.headers = []  # Trailer fields go here, which nobody reads.
 

@@ -76,6 +76,23 @@ async def test_an_unknown_path_is_a_page_for_people(world: HttpDeployment) -> No
     error_body(await client.get("/api/nothing", headers=PEOPLE), 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("TEXT/HTML", "text/html; charset=utf-8"),
+        ("text/html, application/json", "text/html; charset=utf-8"),
+        ("application/json, text/html;q=0.5", "application/json"),
+        ("application/json, text/html;q=0", "application/json"),
+        ("application/json, text/plain, */*", "application/json"),
+        ("*/*", "application/json"),
+    ],
+)
+async def test_who_likes_json_better_gets_it(world: HttpDeployment, accept: str, kind: str) -> None:
+    """An error has the form that the request likes best, and JSON where it names no HTML."""
+    answer = await world.client().get("/nothing/here", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, kind)
+
+
 @pytest.mark.parametrize("path", ["/docs", "/nothing/here"])
 async def test_who_has_a_session_is_not_asked_to_sign_in(world: HttpDeployment, path: str) -> None:
     """Pages that do not ask the store offer signing in and registering to browsers without a

@@ -38,7 +38,12 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
         message = await receive()
         body, more = body + message.get("body", b""), message.get("more_body", False)
     headers = [[name.decode(), value.decode()] for name, value in scope["headers"]]
-    seen = {"path": scope["path"], "headers": headers, "body": body.decode()}
+    seen = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "headers": headers,
+        "body": body.decode(),
+    }
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": json.dumps(seen).encode() + b"\n"})
 
@@ -126,6 +131,32 @@ async def test_what_is_no_request_is_400(port: int, sent: bytes) -> None:
     assert head.startswith(b"HTTP/1.1 400 ")
     assert b"connection: close" in head
     assert json.loads(body)["code"] == "malformed_request"
+
+
+@pytest.mark.parametrize("method", ["BREW", "get", "GETS", "x-Y!", "A" * 64])
+async def test_a_method_that_nobody_knows_is_for_the_application(port: int, method: str) -> None:
+    """A request whose method is unknown reaches the application, with its body, and the connection
+    goes on."""
+    head = f"{method} /a?b HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nhi"
+    first, second = await seen(port, head.encode() + END)
+    assert (first["method"], first["path"], first["body"]) == (method, "/a", "hi")
+    assert second["method"] == "GET"
+
+
+@pytest.mark.parametrize("method", [b"", b"\x16\x03\x01", b"B\xc3\xa4", b"A" * 65, b"A:"])
+async def test_what_is_no_method_is_400(port: int, method: bytes) -> None:
+    """A request line that begins with no token, or with a long one, is 400."""
+    head, _ = await raw(port, method + b" / HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+
+
+async def test_an_unknown_method_in_two_pieces_is_400(port: int) -> None:
+    """An unknown method of which only a part has come is 400: the rest is no method."""
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        await stream.send(b"XB")
+        await anyio.sleep(0.05)
+        await stream.send(b"REW / HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert (await stream.receive()).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_each_request_of_a_connection_has_a_valid_host(port: int) -> None:

@@ -53,6 +53,25 @@ async def raw(port: int, sent: bytes) -> tuple[bytes, bytes]:
     return head, body
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/api/v1/companions", b"405"), ("/api/v1/nope", b"404"), ("/find", b"405")],
+)
+async def test_an_unknown_method_is_refused_as_any_other(
+    world: HttpDeployment, path: str, status: bytes
+) -> None:
+    """An unknown method is 405 with the allowed methods, or 404 on an unknown path, with the limit
+    headers of the interface."""
+    async with serving(world) as (port, _):
+        head, body = await raw(
+            port, f"BREW {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
+        )
+    assert head.startswith(b"HTTP/1.1 " + status)
+    assert json.loads(body)["code"] in ("method_not_allowed", "not_found")
+    assert (b"\r\nallow: " in head) is (status == b"405")
+    assert (b"x-ratelimit-limit: " in head) is path.startswith("/api/")
+
+
 async def test_it_answers_on_a_real_socket(world: HttpDeployment) -> None:
     """Requests over a real socket are parsed and answered."""
     async with serving(world) as (port, _), httpx.AsyncClient() as client:

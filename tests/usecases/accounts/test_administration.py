@@ -60,13 +60,14 @@ async def test_without_a_password_nobody_signs_in(scene):
     "password, good",
     [
         ("x" * 9, False),
+        (" " * 10, True),
         ("x" * 10, True),
         ("x" * 128, True),
         ("x" * 129, False),
     ],
 )
 async def test_a_password_has_10_to_128_characters(scene, password, good):
-    """Passwords of other lengths are refused on creation and change."""
+    """Passwords of other lengths are refused on creation and change; blanks count as any."""
     calls = [
         create(scene, "b@example.com", password=password),
         administration.set_password(scene.ports, (await create(scene)).email, password),
