@@ -237,6 +237,8 @@ class MemoryState:
     """Transactional state. Tables named `…_of` and `…_by…` are indexes of other tables."""
 
     users: Table[int, User] = field(factory=Table)
+    acceptances: Table[int, int] = field(factory=Table)
+    """How many bookings each companion has accepted."""
     user_by_email: Table[str, int] = field(factory=Table)
     sessions: Table[bytes, Session] = field(factory=Table)
     login_addresses: Table[tuple[int, bytes], datetime] = field(factory=Table)

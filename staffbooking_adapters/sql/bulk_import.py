@@ -11,7 +11,11 @@ from typing import Any
 from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
-from staffbooking_adapters.sql.accounts.people import add_terms, save_terms
+from staffbooking_adapters.sql.accounts.people import (
+    WRITABLE_USER_COLUMNS,
+    add_terms,
+    save_terms,
+)
 from staffbooking_adapters.sql.accounts.store import NEW_USER_DEFAULTS, USER_COLUMNS, to_user
 from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
 from staffbooking_adapters.sql.companions.writer import save_companions
@@ -73,7 +77,7 @@ LOCK_COMPANIONS_BY_ID = Statement(
 FIND_USER_IDS_BY_EMAIL = Statement(
     select(users.c.email_folded, users.c.id).where(in_array(users.c.email_folded, "folded"))
 )
-_USER_COLUMN_TYPES = {column.name: column.type for column in users.c if column is not users.c.id}
+_USER_COLUMN_TYPES = {column.name: column.type for column in WRITABLE_USER_COLUMNS}
 _NEW_USER_ROWS = batch_rows("given", **_USER_COLUMN_TYPES)
 ADD_USERS = BatchStatement(
     insert(users).from_select(list(_USER_COLUMN_TYPES), select(_NEW_USER_ROWS).where(true()))

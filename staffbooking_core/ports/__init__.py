@@ -40,6 +40,7 @@ from staffbooking_core.ports.audit import (
 from staffbooking_core.ports.bookings import (
     BOOKING_CODE_TAKEN,
     BOOKING_OVERLAP,
+    CALENDAR_CHANGED,
     PARTY_DISABLED,
     BookableCompanion,
     BookingQuery,
@@ -188,6 +189,7 @@ __all__ = [
     "ALREADY_REVIEWED",
     "BOOKING_CODE_TAKEN",
     "BOOKING_OVERLAP",
+    "CALENDAR_CHANGED",
     "EMAIL_TAKEN",
     "IDEMPOTENCY_KEY_TAKEN",
     "IN_PROGRESS",

@@ -21,6 +21,7 @@ from staffbooking_core.representations.events import DomainEvent
 __all__ = [
     "BOOKING_CODE_TAKEN",
     "BOOKING_OVERLAP",
+    "CALENDAR_CHANGED",
     "PARTY_DISABLED",
     "BookableCompanion",
     "BookingQuery",
@@ -35,6 +36,8 @@ BOOKING_CODE_TAKEN = "uq_bookings_code"
 """Constraint: two bookings have the same public code."""
 BOOKING_OVERLAP = "ex_bookings_overlap"
 """Constraint: two bookings of a companion that hold their slot overlap."""
+CALENDAR_CHANGED = "ck_bookings_calendar"
+"""Constraint: the companion has accepted a booking since a new one was decided."""
 PARTY_DISABLED = "ck_bookings_parties"
 """Constraint: a party of a new booking (customer, companion, who booked it) is disabled or
 erased."""
@@ -51,6 +54,8 @@ class BookableCompanion:
     service_types: tuple[str, ...]
     calendar: Calendar
     busy: tuple[Interval, ...]
+    acceptances: int = 0
+    """How many bookings the companion had accepted when `busy` was read."""
 
 
 @frozen
@@ -94,6 +99,8 @@ class BookingWrite:
     notifications: tuple[Notification, ...] = ()
     rebooking_credit: RebookingCredit | None = None
     response: StoredResponse | None = None
+    seen_acceptances: int | None = None
+    """Of a new booking: `BookableCompanion.acceptances` when it was decided. None: any."""
 
 
 @frozen
@@ -217,6 +224,12 @@ class BookingsWritePort(BookingsReadPort, Protocol):
         """A booking by id, locked until the transaction ends."""
         ...
 
+    async def count_acceptance(self, companion_id: int) -> None:
+        """Count that a companion accepts a booking. From then on until the transaction ends no new
+        booking of theirs is stored: those that were stored before are seen by
+        `lock_competing_bookings`, and those that were decided before are refused after."""
+        ...
+
     async def lock_competing_bookings(
         self, booking_id: int, buffer: timedelta
     ) -> Sequence[Booking]:
@@ -239,7 +252,8 @@ class BookingsWritePort(BookingsReadPort, Protocol):
         """Save the first step of a new booking.
 
         Raises ConstraintViolated as `save_booking` does; with BOOKING_CODE_TAKEN; and with
-        PARTY_DISABLED, also where a concurrent transaction that disables a party commits first.
+        PARTY_DISABLED or CALENDAR_CHANGED, also where a concurrent transaction that disables a
+        party or accepts a booking of the companion commits first.
         """
         ...
 

@@ -36,7 +36,11 @@ LOCAL_DAY_MARGIN = timedelta(days=2)
 
 
 def to_booking_write(
-    ports: Ports, before: Booking | None, result: TransitionResult, now: datetime
+    ports: Ports,
+    before: Booking | None,
+    result: TransitionResult,
+    now: datetime,
+    seen_acceptances: int | None = None,
 ) -> BookingWrite:
     """All rows of a transition, with the published version of the booking after it, and the event
     that reports it: without one of its own, a new version is `booking.updated`. `before` is None
@@ -63,6 +67,7 @@ def to_booking_write(
         alerts=result.alerts,
         notifications=notifications_for(before, result),
         rebooking_credit=credit,
+        seen_acceptances=seen_acceptances,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.memory.doubles import VirtualClock
+from staffbooking_adapters.memory.doubles import SeededIds, VirtualClock
 from staffbooking_adapters.testing.builders import (
     DAY,
     HOUR,
@@ -79,8 +79,13 @@ async def processes(request):
 async def ports(processes):
     """The ports of the two processes."""
     return [
-        memory_ports(store=store, admission=store.admission, clock=VirtualClock(NOW, store=store))
-        for store in processes
+        memory_ports(
+            store=store,
+            admission=store.admission,
+            clock=VirtualClock(NOW, store=store),
+            ids=SeededIds(number),
+        )
+        for number, store in enumerate(processes)
     ]
 
 
@@ -132,6 +137,25 @@ async def test_one_of_overlapping_requests_is_accepted(ports):
             BookingStatus.ACCEPTED: 1,
             BookingStatus.CANCELLED: 3,
         }
+    assert await scene.faults() == []
+
+
+async def test_no_request_stays_pending_on_a_slot_that_is_accepted_meanwhile(ports):
+    """Of requests that race with an acceptance of the same time, those stored before it lose the
+    slot, and the others are refused: none stays pending."""
+    for _ in range(ROUNDS):
+        scenes = await new_scenarios(ports)
+        scene, made = scenes[0], []
+        first = await scene.request()
+
+        async def request_until_refused(each, made=made):
+            while True:
+                made.append(await each.request())
+
+        calls = [partial(request_until_refused, each) for each in alternate(scenes, 6)]
+        refusals = await at_once([*calls, partial(scene.accept, first)])
+        assert {error.reason for error in refusals[:-1]} == {"booked"}
+        assert set(await statuses(scene, made)) <= {BookingStatus.CANCELLED}
     assert await scene.faults() == []
 
 

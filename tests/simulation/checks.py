@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, product
 
 from staffbooking_adapters.codec import load
 from staffbooking_adapters.fake import book as books, machine
 from staffbooking_adapters.fake.charge import Charge
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundStatus
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.ports import AuditedBooking
@@ -137,10 +137,11 @@ def _is_withdrawn(booking: Booking) -> bool:
 
 def _double_booked(bookings: Sequence[Booking]) -> Iterator[str]:
     holders = [booking for booking in bookings if booking.status in HELD_STATUSES]
-    for one, other in combinations(holders, 2):
+    waiting = [booking for booking in bookings if booking.status is BookingStatus.PENDING]
+    for one, other in (*combinations(holders, 2), *product(holders, waiting)):
         overlap = one.starts_at < other.ends_at and other.starts_at < one.ends_at
         if overlap and one.companion_id == other.companion_id:
-            yield f"bookings {one.id} and {other.id} hold the same time"
+            yield f"bookings {one.id} and {other.id} ({other.status}) are of the same time"
 
 
 def _unbalanced_netting(bookings: Sequence[Booking]) -> Iterator[str]:

@@ -34,6 +34,7 @@ from staffbooking_core.domain.companions.availability import DAY, Interval
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import (
     BOOKING_CODE_TAKEN,
+    CALENDAR_CHANGED,
     PARTY_DISABLED,
     BookableCompanion,
     BookingQuery,
@@ -144,6 +145,7 @@ class BookingsReader:
             service_types=companion.service_types,
             calendar=companion.calendar,
             busy=tuple(held_intervals),
+            acceptances=self.tx.state.acceptances.get(companion_id) or 0,
         )
 
     def _find_customer(self, email: str | None, user_id: int | None) -> User | None:
@@ -210,6 +212,10 @@ class BookingsWriter(BookingsReader):
     async def lock_booking(self, booking_id: int) -> Booking | None:
         return await self.booking(booking_id)
 
+    async def count_acceptance(self, companion_id: int) -> None:
+        counts = self.tx.state.acceptances
+        counts[companion_id] = (counts.get(companion_id) or 0) + 1
+
     async def lock_competing_bookings(
         self, booking_id: int, buffer: timedelta
     ) -> Sequence[Booking]:
@@ -233,6 +239,9 @@ class BookingsWriter(BookingsReader):
     async def add_booking(self, booking_write: BookingWrite) -> None:
         state, booking = self.tx.state, booking_write.booking
         self._require_enabled(booking.customer_id, booking.companion_id, booking.booked_by)
+        seen = booking_write.seen_acceptances
+        if seen is not None and seen != (state.acceptances.get(booking.companion_id) or 0):
+            raise ConstraintViolated(CALENDAR_CHANGED)
         if booking.id in state.bookings:
             raise ConstraintViolated(BOOKING_ID_TAKEN)
         if booking.code in state.booking_by_code:

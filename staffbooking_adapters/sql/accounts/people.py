@@ -34,7 +34,13 @@ from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import AccountState, User, search_terms
 from staffbooking_core.ports import PeopleQuery
 
-USER_COLUMNS = tuple(column for column in users.c if column is not users.c.email_folded)
+USER_COLUMNS = tuple(
+    column for column in users.c if column.name not in ("email_folded", "acceptances")
+)
+WRITABLE_USER_COLUMNS = tuple(
+    column for column in users.c if column.name not in ("id", "acceptances")
+)
+"""The columns that are saved with a user; acceptances are counted apart."""
 _LAST_CODE_POINT = "\U0010ffff"
 
 _LOW = bindparam("low", type_=Text())

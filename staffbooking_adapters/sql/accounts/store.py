@@ -61,9 +61,9 @@ FIND_USERS = Statement(
     .where(or_(in_array(users.c.id, "user_ids"), in_array(users.c.email_folded, "emails")))
     .order_by(users.c.id)
 )
-_WRITABLE_USER_COLUMNS = [column for column in users.c if column is not users.c.id]
 _USER_VALUES = {
-    column.name: bindparam(column.name, type_=column.type) for column in _WRITABLE_USER_COLUMNS
+    column.name: bindparam(column.name, type_=column.type)
+    for column in people.WRITABLE_USER_COLUMNS
 }
 NEW_USER_DEFAULTS = dict.fromkeys(
     ("disabled_at", "email_verified_at", "erased_at", "language", "theme", "timezone")

@@ -28,9 +28,14 @@ from staffbooking_adapters.sql.schema.bookings import (
 from staffbooking_core.domain.accounts.users import full_name
 from staffbooking_core.ports import BookableCompanion
 
-BOOKABLE_COLUMNS = tuple(
-    companions.c[name]
-    for name in "id first_name last_name hourly_rate daily_rate service_types calendar".split()
+_OWNERS = users.alias("owners")
+"""The companions' rows of `users`."""
+BOOKABLE_COLUMNS = (
+    *(
+        companions.c[name]
+        for name in "id first_name last_name hourly_rate daily_rate service_types calendar".split()
+    ),
+    _OWNERS.c.acceptances,
 )
 
 
@@ -49,6 +54,7 @@ def _request_context_statement(customer: ColumnElement[bool]) -> Statement:
             )
             .select_from(
                 id_row.outerjoin(companions, companion)
+                .outerjoin(_OWNERS, _OWNERS.c.id == companions.c.id)
                 .outerjoin(users, customer)
                 .outerjoin(bookings, holds_slot_of_companion(companions.c.id))
             )
@@ -70,7 +76,7 @@ REQUEST_CONTEXT_BY_ID = _request_context_statement(
 
 def to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> BookableCompanion:
     """The companion of a context, with the busy intervals of all its rows."""
-    number, first_name, last_name, hourly_rate, daily_rate, service_types_json, calendar_json = row[
+    number, first_name, last_name, hourly_rate, daily_rate, services, calendar, acceptances = row[
         : len(BOOKABLE_COLUMNS)
     ]
     return BookableCompanion(
@@ -78,7 +84,8 @@ def to_bookable(row: Sequence[Any], rows: Sequence[Row]) -> BookableCompanion:
         name=full_name(first_name, last_name),
         hourly_rate=hourly_rate,
         daily_rate=daily_rate,
-        service_types=parse_texts(service_types_json),
-        calendar=codec.load_calendar(calendar_json),
+        service_types=parse_texts(services),
+        calendar=codec.load_calendar(calendar),
         busy=to_busy_intervals(rows),
+        acceptances=acceptances,
     )

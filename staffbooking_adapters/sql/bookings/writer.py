@@ -13,12 +13,14 @@ from sqlalchemy import (
     Delete,
     Insert,
     Text,
+    and_,
     bindparam,
     delete,
     exists,
     insert,
     literal,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -52,22 +54,27 @@ from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import PARTY_DISABLED, BookingWrite, Hint, RebookingCredit
+from staffbooking_core.ports import (
+    CALENDAR_CHANGED,
+    PARTY_DISABLED,
+    BookingWrite,
+    Hint,
+    RebookingCredit,
+)
 from staffbooking_core.request_context import CURRENT_REQUEST_ID
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
 
-# Serializes a new booking with disabling or erasing its parties: an earlier change is visible
-# here, and a later one sees the booking. The lock is shared, so that bookings do not wait for
-# each other.
+# Serializes a new booking with disabling or erasing its parties, and with acceptances of its
+# companion: an earlier change is visible here, and a later one sees the booking. The lock is
+# shared, so that bookings do not wait for each other.
+_IS_PARTY = users.c.id.in_(
+    [_BOOKING_VALUES[side] for side in ("customer_id", "companion_id", "booked_by")]
+)
 _LOCKED_PARTIES = (
-    select(users.c.disabled_at)
-    .where(
-        users.c.id.in_(
-            [_BOOKING_VALUES[side] for side in ("customer_id", "companion_id", "booked_by")]
-        )
-    )
+    select(users.c.id, users.c.disabled_at, users.c.acceptances)
+    .where(_IS_PARTY)
     .order_by(users.c.id)
     .with_for_update(read=True)
     .cte("parties", nesting=True)
@@ -75,8 +82,27 @@ _LOCKED_PARTIES = (
 _INSERT_BOOKING = insert(bookings).from_select(
     list(_BOOKING_VALUES),
     select(*_BOOKING_VALUES.values()).where(
-        ~exists().select_from(_LOCKED_PARTIES).where(_LOCKED_PARTIES.c.disabled_at.is_not(None))
+        ~exists()
+        .select_from(_LOCKED_PARTIES)
+        .where(
+            or_(
+                _LOCKED_PARTIES.c.disabled_at.is_not(None),
+                and_(
+                    _LOCKED_PARTIES.c.id == _BOOKING_VALUES["companion_id"],
+                    _LOCKED_PARTIES.c.acceptances
+                    != bindparam("seen_acceptances", type_=BigInt),  # Null is not compared.
+                ),
+            )
+        )
     ),
+)
+FIND_DISABLED_PARTY = Statement(
+    select(users.c.id).where(_IS_PARTY, users.c.disabled_at.is_not(None))
+)
+COUNT_ACCEPTANCE = Statement(
+    update(users)
+    .values(acceptances=users.c.acceptances + 1)
+    .where(users.c.id == bindparam("companion_id", type_=BigInt))
 )
 _UPDATE_BOOKING = (
     update(bookings)
@@ -239,8 +265,8 @@ async def save_booking_write(
 ) -> None:
     """Save a transition with its rows; without postings it is one statement on PostgreSQL.
 
-    Raises ConstraintViolated for a new booking with a disabled party, and Conflict for a changed
-    revision.
+    Raises ConstraintViolated for a new booking with a disabled party, or whose companion has
+    accepted another since it was decided, and Conflict for a changed revision.
     """
     variant = _BookingWriteVariant(
         is_new=is_new,
@@ -252,12 +278,24 @@ async def save_booking_write(
         has_credit=booking_write.rebooking_credit is not None,
         has_response=booking_write.response is not None,
     )
-    if not await _booking_write_statement(variant).execute(
-        connection, _booking_write_params(booking_write, policy)
-    ):
-        raise ConstraintViolated(PARTY_DISABLED) if is_new else Conflict("booking")
+    params = _booking_write_params(booking_write, policy)
+    if is_new:
+        params["seen_acceptances"] = booking_write.seen_acceptances
+    if not await _booking_write_statement(variant).execute(connection, params):
+        raise await _refusal(connection, booking_write.booking) if is_new else Conflict("booking")
     if booking_write.postings:
         await add_postings(connection, booking_write.postings)
+
+
+async def _refusal(connection: Connection, booking: Booking) -> ConstraintViolated:
+    """The error of a new booking that was not stored."""
+    disabled = await connection.fetch_value(
+        FIND_DISABLED_PARTY,
+        customer_id=booking.customer_id,
+        companion_id=booking.companion_id,
+        booked_by=booking.booked_by,
+    )
+    return ConstraintViolated(CALENDAR_CHANGED if disabled is None else PARTY_DISABLED)
 
 
 def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[str, Any]:
@@ -306,6 +344,9 @@ class BookingsWriter(BookingsReader):
         return to_booking.map_optional(
             await self.connection.fetch_one(reading.LOCK_BOOKING, booking_id=booking_id)
         )
+
+    async def count_acceptance(self, companion_id: int) -> None:
+        await self.connection.execute(COUNT_ACCEPTANCE, companion_id=companion_id)
 
     async def lock_competing_bookings(
         self, booking_id: int, buffer: timedelta

@@ -250,13 +250,15 @@ async def accept(
     """Accept a pending booking as its staff member (SPECIFICATION 3): holds the slot, orders the
     payment intent, and cancels the pending bookings that overlap it or its buffers.
 
-    Locks the booking and its competitors in the order of ids. Raises NotFound, Forbidden
+    Locks the staff member's row against new requests, then the booking and its competitors in the
+    order of ids. Raises NotFound, Forbidden
     `wrong_party`, VersionMismatch, and RuleBroken `booking_not_pending`, `event_started`,
     `party_disabled` where the customer's account is disabled, or `companion_unavailable`.
     """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
+        await tx.bookings.count_acceptance(actor.user_id)
         own = await tx.companions.companion(actor.user_id)  # Others are refused below.
         buffer = (NO_LIMITS if own is None else own.calendar.limits).buffer
         contenders = await tx.bookings.lock_competing_bookings(booking_id, buffer)

@@ -28,6 +28,7 @@ from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.errors import (
     CompanionUnavailable,
+    Conflict,
     ConstraintViolated,
     FieldError,
     Forbidden,
@@ -40,6 +41,7 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import RequestBooking, RequestBookingFor, RequestQuote
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
+    CALENDAR_CHANGED,
     PARTY_DISABLED,
     BookableCompanion,
     BookingQuery,
@@ -58,6 +60,8 @@ _COMPARED_FIELDS = (
     *("companion_id", "event_date", "start_time", "duration_hours", "location"),
     *("cancellation_insurance", "event_ref"),
 )
+MAX_REQUEST_ATTEMPTS = 5
+"""How often a request is decided if its companion accepts other bookings meanwhile."""
 _UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a registered customer")
 
 
@@ -65,14 +69,27 @@ _UNKNOWN_CUSTOMER = FieldError("customer_email", "is not the address of a regist
 async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -> Booking:
     """Create a pending booking: for the customer of an e-mail address (API), else for the actor.
 
-    Reads the request's context in one round trip and saves the booking in another. Raises NotFound
-    for a companion that is not listed; InvalidField with every invalid field; Forbidden
-    `customers_only`; RuleBroken `companion_unavailable`, `amount_too_small` or
-    `rebooking_not_available`; Unauthenticated where the actor was disabled or erased meanwhile.
+    Reads the request's context in one round trip and saves the booking in another; if the companion
+    has accepted a booking in between, the request is decided again. Raises NotFound for a companion
+    that is not listed; InvalidField with every invalid field; Forbidden `customers_only`;
+    RuleBroken `companion_unavailable`, `amount_too_small` or `rebooking_not_available`;
+    Unauthenticated where the actor was disabled or erased meanwhile.
     """
     email = command.customer_email if isinstance(command, RequestBookingFor) else None
     if email is None and actor.role is not Role.CUSTOMER:
         raise Forbidden("customers_only", "Only customers book for themselves")
+    for _ in range(MAX_REQUEST_ATTEMPTS):
+        try:
+            return await _decide_and_save(ports, actor, command, email)
+        except ConstraintViolated as error:
+            if error.constraint != CALENDAR_CHANGED:
+                raise
+    raise Conflict("calendar")
+
+
+async def _decide_and_save(
+    ports: Ports, actor: Actor, command: RequestBooking, email: str | None
+) -> Booking:
     # Validation refuses a day beyond every calendar; the query needs one that does not overflow.
     day = min(
         max(command.event_date, availability.MIN_CALENDAR_DATE), availability.MAX_CALENDAR_DATE
@@ -84,9 +101,11 @@ async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -
     now = ports.clock.business_at(context.clock_offset)
     if email is None and _is_disabled(context.customer):
         raise _unauthenticated(actor)
-    booking = _price_booking(ports, actor, command, context, now)
+    booking, seen_acceptances = _price_booking(ports, actor, command, context, now)
     try:
-        return await _save_booking(ports, actor, booking, command.rebooking_of, now)
+        return await _save_booking(
+            ports, actor, booking, seen_acceptances, command.rebooking_of, now
+        )
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
@@ -156,7 +175,8 @@ def _price_booking(
     command: RequestBooking,
     context: BookingRequestContext,
     now: datetime,
-) -> Booking:
+) -> tuple[Booking, int]:
+    """The booking, and how many others its companion had accepted when it was decided."""
     accepted = _validate_request(command, context, now, ports.policy)
     companion = accepted.companion
     reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval, now)
@@ -164,7 +184,7 @@ def _price_booking(
         raise CompanionUnavailable(reason, "The companion is not free at that time")
     booking = _build_booking(ports, actor, command, accepted, context.booking_id, now)
     _check_amount(ports, booking)
-    return booking
+    return booking, companion.acceptances
 
 
 def _validate_request(
@@ -279,13 +299,14 @@ async def _save_booking(
     ports: Ports,
     actor: Actor,
     booking: Booking,
+    seen_acceptances: int,
     rebooking_of: str | None,
     now: datetime,
 ) -> Booking:
     result = TransitionResult(
         booking, REQUEST_TRANSITION.event, notifications=REQUEST_TRANSITION.notifications
     )
-    booking_write = to_booking_write(ports, None, result, now)
+    booking_write = to_booking_write(ports, None, result, now, seen_acceptances)
     if rebooking_of is None:
         await ports.store.add_booking(booking_write)
     else:

@@ -87,6 +87,20 @@ class RequestsContract(StoreContract):
             await store.run_transaction(unit)
             assert (await context(store)).clock_offset == offset
 
+    async def test_a_context_has_the_number_of_acceptances(self, store):
+        """A request's context has how many bookings its companion has accepted, which saving the
+        account does not change."""
+        companion, other = await add_companion(store), await add_companion(store)
+
+        async def unit(tx):
+            await tx.bookings.count_acceptance(companion.id)
+            await tx.bookings.count_acceptance(companion.id)
+            await tx.accounts.save_user(await tx.accounts.lock_user(companion.id))
+
+        await store.run_transaction(unit)
+        found = [(await context(store, each.id)).companion for each in (companion, other)]
+        assert [one.acceptances for one in found] == [2, 0]
+
     @pytest.mark.parametrize("hidden", [{"approval": Approval.PENDING}, {"active": False}])
     async def test_only_a_listed_companion_is_bookable(self, store, hidden):
         """The context of a request has None for an unlisted or unknown companion."""
