@@ -57,8 +57,7 @@ users = Table(
     Column("password_hash", Text),
     *(Column(name, Instant) for name in ("disabled_at", "email_verified_at", "erased_at")),
     *(Column(name, Text) for name in ("language", "theme", "timezone")),
-    # How many bookings a companion has accepted: a new one is stored only if that is as it was
-    # when the request was decided.
+    # Accepted bookings: a new one is stored if there are as many as when it was decided.
     Column("acceptances", BigInt, nullable=False, server_default="0"),
     UniqueConstraint("email_folded", name="uq_users_email"),
 )

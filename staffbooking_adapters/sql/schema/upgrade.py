@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD_REVISION = "0054"
+HEAD_REVISION = "0056"
 """The newest revision in `migrations/versions`."""
 
 _UNUSABLE_FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB}

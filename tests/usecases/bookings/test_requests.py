@@ -25,6 +25,8 @@ from staffbooking_core.domain.companions.availability import Slot, WeeklySlot
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import (
+    CompanionUnavailable,
+    Conflict,
     Forbidden,
     InvalidField,
     NotFound,
@@ -157,7 +159,7 @@ async def disable(scene, user_id):
 
 @frozen
 class Overtaken:
-    """A store in which a user is disabled before a booking is added."""
+    """A store in which something else happens before a booking is added."""
 
     real: Store
     overtake: Callable[[], Awaitable[None]]
@@ -205,6 +207,39 @@ async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, par
     call = partial(request_for, owner=people["owner"], email=people["customer"].email)
     error = await overtaken(scene, call, people[party].id)
     assert error.code == ("invalid_api_key" if party == "owner" else "invalid_field")
+
+
+@pytest.mark.parametrize(("hour", "is_free"), [("10:00", False), ("14:00", True)])
+async def test_a_request_is_decided_again_after_an_acceptance(scene, hour, is_free):
+    """A request during which the companion accepts another is stored if its time is still free,
+    and is refused if not."""
+    waiting = [await scene.request(start_time="10:00")]
+
+    async def accept():
+        while waiting:
+            await scene.accept(waiting.pop())
+
+    ports = evolve(scene.ports, store=Overtaken(scene.ports.store, accept))
+    request = evolve(scene, ports=ports).request(start_time=hour)
+    if is_free:
+        assert (await request).status is BookingStatus.PENDING
+    else:
+        with pytest.raises(CompanionUnavailable) as caught:
+            await request
+        assert caught.value.reason == "booked"
+
+
+async def test_a_companion_who_accepts_all_the_time_is_a_conflict(scene):
+    """A request is decided MAX_REQUEST_ATTEMPTS times at most."""
+
+    async def accept():
+        await scene.ports.store.run_transaction(
+            lambda tx: tx.bookings.count_acceptance(scene.staff.user_id)
+        )
+
+    ports = evolve(scene.ports, store=Overtaken(scene.ports.store, accept))
+    with pytest.raises(Conflict):
+        await evolve(scene, ports=ports).request()
 
 
 @pytest.mark.parametrize("approval", [Approval.PENDING, Approval.SUSPENDED])

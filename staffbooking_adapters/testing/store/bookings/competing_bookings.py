@@ -1,12 +1,26 @@
-"""Contract of the stores: the bookings that compete with an acceptance."""
+"""Contract of the stores: the bookings that compete with an acceptance, and new ones meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
-from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking, add_companion
-from staffbooking_adapters.testing.store.base import StoreContract
+import pytest
+
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_booking,
+    add_companion,
+    make_booking,
+    make_booking_write,
+    next_booking_id,
+)
+from staffbooking_adapters.testing.store.base import StoreContract, read_store
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.errors import ConstraintViolated
+from staffbooking_core.ports import CALENDAR_CHANGED
 
 START = NOW + 2 * DAY
 
@@ -54,3 +68,60 @@ class CompetingBookingsContract(StoreContract):
     async def test_an_unknown_booking_has_no_competitors(self, store):
         """An unknown booking has no competing bookings."""
         assert await competing_bookings(store, 404) == []
+
+    async def test_a_booking_decided_before_an_acceptance_is_not_stored(self, store):
+        """A booking that was decided before an acceptance of its companion raises
+        CALENDAR_CHANGED, also while that is being committed; one that was decided after it is
+        stored."""
+        companion = await add_companion(store)
+        bookings = [
+            make_booking(id=await next_booking_id(store), companion_id=companion.id)
+            for _ in range(2)
+        ]
+        early, late = (
+            make_booking_write(booking, seen_acceptances=seen)
+            for seen, booking in enumerate(bookings)
+        )
+        tasks = []
+
+        async def accept(tx):
+            await tx.bookings.count_acceptance(companion.id)
+            tasks.append(asyncio.create_task(store.add_booking(early)))
+            for _ in range(200):  # Time for a booking that does not wait for the lock.
+                await tx.accounts.user(companion.id)
+                await asyncio.sleep(0)
+
+        await store.run_transaction(accept)
+        with pytest.raises(ConstraintViolated) as caught:
+            await tasks[0]
+        assert caught.value.constraint == CALENDAR_CHANGED
+        await store.add_booking(late)
+        stored = [
+            await read_store(store, lambda view, id=booking.id: view.bookings.booking(id))
+            for booking in bookings
+        ]
+        assert stored == [None, bookings[1]]
+
+    async def test_an_acceptance_sees_bookings_stored_before(self, store):
+        """An acceptance that is counted while a booking of the companion is stored sees it among
+        its competitors afterwards."""
+        companion = await add_companion(store)
+        mine = await add_booking(store, companion)
+        other = make_booking(
+            id=await next_booking_id(store), companion_id=companion.id, starts_at=mine.starts_at
+        )
+        tasks = []
+
+        async def store_other(tx):
+            await tx.bookings.add_booking(make_booking_write(other, seen_acceptances=0))
+            tasks.append(asyncio.create_task(store.run_transaction(accept)))
+            for _ in range(200):  # Time for an acceptance that does not wait for the lock.
+                await tx.bookings.booking(other.id)
+                await asyncio.sleep(0)
+
+        async def accept(tx):
+            await tx.bookings.count_acceptance(companion.id)
+            return await tx.bookings.lock_competing_bookings(mine.id, timedelta())
+
+        await store.run_transaction(store_other)
+        assert {booking.id for booking in await tasks[0]} == {mine.id, other.id}
