@@ -51,6 +51,9 @@ from staffbooking_core import Actor, Booking, NotFound, Ports, Role, inputs, run
 from staffbooking_core.usecases.bookings import actions
 ```
 
+Citations such as CONTRACT 4 are sections of the [contract](../contract.md), those such as
+SPECIFICATION 4.2 are sections of the [specification](../specification.md) of the interface.
+
 Which status an HTTP service gives each error: [embedding](../embedding.md#errors).
 
 | Page | |
