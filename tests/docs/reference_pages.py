@@ -43,8 +43,8 @@ _HEAD = """\
 # Reference: the core
 
 These are the promised names of `staffbooking_core` ([what is promised](../stability.md)). Names
-that are not here may change at any time. Values, errors and the ports of `Ports` are names of
-`staffbooking_core` itself:
+that are not here, or only among the *other names* of a page, may change at any time.
+Values, errors and the ports of `Ports` are names of `staffbooking_core` itself:
 
 ```python
 from staffbooking_core import Actor, Booking, NotFound, Ports, Role, inputs, run_all_due
