@@ -67,6 +67,7 @@ check: $(V)/.dev
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy $(SOURCES)
+	$(BIN)/python -m tests.docs.page_types
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python -m pytest -q tests/architecture
 

@@ -1,4 +1,5 @@
-"""Checks that an object given as a port has its methods, before anything calls them."""
+"""The adapters that a program may give: their types, and checks that they have the methods of
+their ports before anything calls them."""
 
 from __future__ import annotations
 
@@ -6,9 +7,58 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypedDict, get_args, get_type_hints
 
-from staffbooking_core.ports import Ports, ReadView, Store, Transaction
+from staffbooking_core.ports import (
+    Admission,
+    CalendarFetcher,
+    Calendars,
+    Clock,
+    ContentFilter,
+    FileStorage,
+    Hasher,
+    Hints,
+    IdGenerator,
+    ImageProcessor,
+    Notifier,
+    PaymentProcessor,
+    Ports,
+    PubSub,
+    ReadView,
+    SandboxProcessor,
+    Store,
+    Transaction,
+    Vault,
+    WebhookSender,
+)
+
+
+class Adapters(TypedDict, total=False):
+    """The adapters that may replace those on a database, by their names in `Ports`."""
+
+    payments: PaymentProcessor
+    clock: Clock
+    ids: IdGenerator
+    hasher: Hasher
+    vault: Vault
+    notifier: Notifier
+    webhook_sender: WebhookSender
+    pubsub: PubSub
+    content_filter: ContentFilter
+    calendars: Calendars
+    calendar_fetcher: CalendarFetcher
+    files: FileStorage
+    image_processor: ImageProcessor
+    sandbox: SandboxProcessor | None
+
+
+class MemoryAdapters(Adapters, total=False):
+    """The adapters that may replace those in memory: the store and what belongs to it too."""
+
+    store: Store
+    admission: Admission
+    hints: Hints
+
 
 _AWAITABLES = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 """A plain function whose return type contains one of these words may be a coroutine's caller."""

@@ -70,7 +70,7 @@ _PAYOUT_DEADLINE_HOURS = Policy().payout_deadline // timedelta(hours=1)
 _MAX_PAYOUT_DELAY_HOURS = _PAYOUT_DEADLINE_HOURS - 1
 
 STRIPE_UNSUPPORTED_CURRENCIES = frozenset("huf isk twd ugx".split()) | THREE_DECIMAL_CURRENCIES
-"""Currencies without exact payouts: Stripe does not use their smallest unit (PAYMENTS 2)."""
+"""Currencies without exact payouts: Stripe does not use their smallest unit."""
 
 _URL_USER = r"((?![@/?#])[!-~])*@"
 _REDIS_ADDRESS = rf"({_URL_USER})?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?(/[0-9]*)?"

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from importlib import import_module
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from anyio import to_thread
 from attrs import evolve
@@ -21,7 +21,7 @@ from staffbooking_adapters.files.local import LocalFiles, WriteProblem, find_wri
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.pictures.threads import PillowPictures
-from staffbooking_adapters.port_checks import check_adapters
+from staffbooking_adapters.port_checks import Adapters, MemoryAdapters, check_adapters
 from staffbooking_adapters.settings import (
     FakeProcessorSettings,
     Settings,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def memory_ports(
-    policy: Policy | None = None, now: datetime | None = None, **adapters: Any
+    policy: Policy | None = None, now: datetime | None = None, **adapters: Unpack[MemoryAdapters]
 ) -> Ports:
     """Make all ports in memory, for tests and trials: the fake processor with its sandbox, and
     doubles that give the same results each time. Nothing is sent, and nothing outlives the process.
@@ -80,7 +80,7 @@ def memory_ports(
 
     policy = Policy() if policy is None else policy
     check_adapters({"policy": policy, **adapters}, now=now)
-    store = adapters.get("store") or MemoryStore(policy)
+    store: Any = adapters.get("store") or MemoryStore(policy)  # Any: one given has what is used.
     clock: Clock = adapters.get("clock") or (
         doubles.VirtualClock(now, store=store) if now else SandboxClock(store, SystemClock())
     )
@@ -122,7 +122,7 @@ async def sql_ports(
     secret_keys: Sequence[str],
     policy: Policy | None = None,
     migrate: bool = False,
-    **adapters: Any,
+    **adapters: Unpack[Adapters],
 ) -> AsyncIterator[Ports]:
     """Open all ports on a database, with the fake processor and its sandbox, and close them when
     the context ends. No mail server is used: emails go to the log.
@@ -152,7 +152,7 @@ async def sql_ports(
 
 @asynccontextmanager
 async def open_ports(
-    settings: Settings, *, is_long_running: bool = False, **adapters: Any
+    settings: Settings, *, is_long_running: bool = False, **adapters: Unpack[Adapters]
 ) -> AsyncIterator[Ports]:
     """Open all ports and close them when the context ends. A long-running process preloads
     libraries and data, so that no request waits for them.

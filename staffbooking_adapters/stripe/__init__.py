@@ -1,4 +1,4 @@
-"""Stripe (PAYMENTS 2-4): hosted checkouts, separate charges and transfers, Accounts v2.
+"""Stripe (decision 0008): hosted checkouts, separate charges and transfers, Accounts v2.
 
 marks       tags that distinguish our objects from those of other deployments on the same account
 reading     access to documents whose fields may be missing, null or expanded

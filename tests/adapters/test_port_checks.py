@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, get_type_hints
 from unittest.mock import AsyncMock
 
 import pytest
@@ -17,7 +17,12 @@ from staffbooking_adapters.memory.companions.saved import SavedReader
 from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_adapters.port_checks import check_adapters, check_store
+from staffbooking_adapters.port_checks import (
+    Adapters,
+    MemoryAdapters,
+    check_adapters,
+    check_store,
+)
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SystemClock
 from staffbooking_core.policy import Policy
@@ -61,7 +66,7 @@ class AsyncChat:
 
 
 PORT = "staffbooking_core.ports.Notifier"
-WRONG = {
+WRONG: dict[str, tuple[Any, str]] = {
     "a missing method": (NoMails(), f"notifier: NoMails is no {PORT}: it has no method send_email"),
     "a plain method": (Plain(), "its send_email must be a coroutine function (async def)"),
     "a missing parameter": (NoParameter(), "its send_email must take (email)"),
@@ -88,6 +93,19 @@ async def test_a_wrong_notifier_is_refused(case: str) -> None:
             pass
     for refused in (in_memory, on_a_database, by_settings):
         assert message in str(refused.value)
+
+
+def test_type_checkers_know_all_adapters() -> None:
+    """The types of adapters are those of the fields of `Ports`, but for the policy, which has a
+    parameter of its own."""
+    ports = {name: kind for name, kind in get_type_hints(Ports).items() if name != "policy"}
+    assert get_type_hints(MemoryAdapters) == ports
+
+
+def test_type_checkers_know_what_a_database_gives() -> None:
+    """On a database the same adapters can be given, but for the store and what belongs to it."""
+    of_the_database = MemoryAdapters.__annotations__.keys() - Adapters.__annotations__.keys()
+    assert of_the_database == {"store", "admission", "hints"}
 
 
 def test_all_faults_are_listed() -> None:
@@ -136,7 +154,7 @@ def test_our_own_adapters_are_accepted() -> None:
 def test_an_unknown_name_is_refused() -> None:
     """A name that is no port is refused."""
     with pytest.raises(TypeError, match="no ports that can be replaced: notifer"):
-        memory_ports(notifer=RecordingNotifier())
+        memory_ports(notifer=RecordingNotifier())  # type: ignore[call-arg]
 
 
 def test_a_name_that_is_no_text_is_refused() -> None:

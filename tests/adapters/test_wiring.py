@@ -350,7 +350,7 @@ async def test_memory_ports_have_the_clock_that_is_asked_for() -> None:
     assert isinstance(wiring.memory_ports().clock, SandboxClock)
     assert await wiring.memory_ports(now=now).clock.business() == now
     with pytest.raises(TypeError, match="notifer"):
-        wiring.memory_ports(notifer=RecordingNotifier())
+        wiring.memory_ports(notifer=RecordingNotifier())  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,20 @@ from textwrap import dedent, indent
 
 from attrs import frozen
 
+from tests.docs.reference_names import Source, core_sources, names_of, unpromised_names
+
 ROOT = Path(__file__).parents[2]
-CORE = ROOT / "staffbooking_core"
 FOLDER = ROOT / "docs" / "reference"
 
 PAGES = {
     "values": ("domain", "Values", "What use-cases and ports take and return."),
     "bounds": ("bounds", "Bounds", "What stands for an absent field."),
     "errors": ("errors", "Errors", "Each has a `code`, and a message for people."),
-    "inputs": ("inputs", "Inputs", "What people and programs enter; the use-cases check it."),
+    "inputs": (
+        "inputs",
+        "Inputs",
+        "What people and programs enter, each field by its name; the use-cases check it.",
+    ),
     "operator-inputs": ("operator_inputs", "Inputs of operators", "What operators decide."),
     "policy": ("policy", "Policy", "The rules that a deployment may change."),
     "ports": ("ports", "Ports", "What a deployment brings: implement them, or take adapters."),
@@ -38,19 +43,27 @@ _HEAD = """\
 # Reference: the core
 
 These are the promised names of `staffbooking_core` ([what is promised](../stability.md)). Names
-that are not here may change at any time. Values, errors and the ports of `Ports` are names of
-`staffbooking_core` itself:
+that are not here, or only among the *other names* of a page, may change at any time.
+Values, errors and the ports of `Ports` are names of `staffbooking_core` itself:
 
 ```python
 from staffbooking_core import Actor, Booking, NotFound, Ports, Role, inputs, run_all_due
 from staffbooking_core.usecases.bookings import actions
 ```
 
+Citations such as CONTRACT 4 are sections of the [contract](../contract.md), those such as
+SPECIFICATION 4.2 are sections of the [specification](../specification.md) of the interface.
+
 Which status an HTTP service gives each error: [embedding](../embedding.md#errors).
 
 | Page | |
 |---|---|
 """
+
+
+_OTHERS = """\
+They stand in the definitions above and are shown for their fields, values and limits. A release may
+rename what is in no `__all__`, so do not import it."""
 
 
 @frozen
@@ -67,31 +80,11 @@ class Module:
 
 def promised_modules() -> Iterator[Module]:
     """The modules of the core that promise something."""
-    for path in sorted({*CORE.rglob("*.py")} - {CORE / "__init__.py"}):
-        text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
-        name = ".".join(path.relative_to(CORE).with_suffix("").parts).removesuffix(".__init__")
-        defined = {name: node for node in tree.body for name in _names_of(node)}
-        nodes = [defined[each] for each in _exported(tree) if each in defined]
+    for source in core_sources().values():
+        defined = source.definitions
+        nodes = [defined[each] for each in source.promised if each in defined]
         if nodes:
-            yield Module(name, text, nodes)
-
-
-def _exported(tree: ast.Module) -> list[str]:
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() as value):
-                return list(ast.literal_eval(value))
-    return []
-
-
-def _names_of(node: ast.stmt) -> list[str]:
-    match node:
-        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-            return [name]
-        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-    return []
+            yield Module(source.name, source.text, nodes)
 
 
 @cache
@@ -109,20 +102,49 @@ def render_pages() -> dict[str, str]:
 
 def _render_page(title: str, purpose: str, modules: list[Module]) -> Iterator[str]:
     yield f"# {title}\n\n{purpose} [All pages](README.md)\n"
+    others = _other_names(modules)
+    if others:
+        yield "Names that have no entry of their own are [at the end](#other-names) of the page.\n"
     for module in modules:
         yield f"## `staffbooking_core.{module.name}`\n"
         if description := _first_paragraph(module.text):
             yield f"{description}\n"
         for node in module.nodes:
-            is_port = module.name.partition(".")[0] == "ports"
-            yield from _render_name(module.text, node, is_port=is_port)
+            yield from _render_name(module.text, node)
+    if others:
+        yield f"## Other names\n\n{_OTHERS}\n"
+    for name, outlines in others.items():
+        yield f"### In `staffbooking_core.{name}`\n"
+        yield "```python\n" + "\n".join(outlines).strip().replace("\n\n\n", "\n\n") + "\n```\n"
 
 
-def _render_name(text: str, node: ast.stmt, *, is_port: bool) -> Iterator[str]:
-    yield f"### `{_names_of(node)[0]}`\n"
+def _other_names(modules: list[Module]) -> dict[str, list[str]]:
+    """The outlines of the names that the definitions of a page speak of and nobody promises, by
+    module, in the order of the source."""
+    found = {home for each in modules for home in unpromised_names(each.name, each.nodes)}
+    outlines: dict[str, list[str]] = {}
+    for source in core_sources().values():
+        for node in source.tree.body:
+            if any((source.name, name) in found for name in names_of(node)):
+                outlines.setdefault(source.name, []).append(_outline(source, node))
+    return outlines
+
+
+def _outline(source: Source, node: ast.stmt) -> str:
+    """A definition in a block of several: a class with its docstring, an alias or a constant with
+    the string below it."""
+    if isinstance(node, ast.ClassDef):
+        return f"\n{_class_outline(source.text, node, is_told=True)}\n"
+    following = source.tree.body[source.tree.body.index(node) + 1 :][:1]
+    told = [_source(source.text, each) for each in following if _is_docstring(each)]
+    return "\n".join([_source(source.text, node), *told])
+
+
+def _render_name(text: str, node: ast.stmt) -> Iterator[str]:
+    yield f"### `{names_of(node)[0]}`\n"
     match node:
         case ast.ClassDef():
-            yield f"```python\n{_class_outline(text, node, is_told=is_port)}\n```\n"
+            yield f"```python\n{_class_outline(text, node)}\n```\n"
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             yield f"```python\n{_signature(text, node)}\n```\n"
         case _:
@@ -133,25 +155,44 @@ def _render_name(text: str, node: ast.stmt, *, is_port: bool) -> Iterator[str]:
         yield f"{told}\n"
 
 
-def _class_outline(text: str, node: ast.ClassDef, *, is_told: bool) -> str:
-    """The class with its bases, fields, values and the signatures of its public methods; with their
-    docstrings where the reader has to keep what they say."""
+def _class_outline(text: str, node: ast.ClassDef, *, is_told: bool = False) -> str:
+    """The class with its decorators, bases, fields, values and the signatures of its public
+    methods, each with its docstring; with its own docstring if it is told here."""
     bases = ", ".join(ast.unparse(base) for base in node.bases)
-    lines = [f"class {node.name}({bases}):" if bases else f"class {node.name}:"]
-    for each in node.body:
+    lines = [f"@{ast.unparse(each)}" for each in node.decorator_list]
+    lines += [f"class {node.name}({bases}):" if bases else f"class {node.name}:"]
+    told = [_source(text, node.body[0])] if is_told and ast.get_docstring(node) else []
+    members = [*told, *_members(text, node)] or ["..."]
+    return "\n".join([*lines, *(indent(each, "    ") for each in members)])
+
+
+def _members(text: str, node: ast.ClassDef) -> Iterator[str]:
+    for each, following in zip(node.body, [*node.body[1:], None], strict=True):
+        yield from _heading(text, each)
         match each:
-            case ast.AnnAssign(target=ast.Name(id=name)) if not name.startswith("_"):
-                lines.append(indent(_source(text, each), "    "))
-            case ast.Assign(targets=[ast.Name(id=name)]) if not name.startswith("_"):
-                lines.append(indent(_source(text, each), "    "))
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if (
-                not name.startswith("_") or name == "__init__"
-            ):
-                decorators = "".join(f"    @{ast.unparse(d)}\n" for d in each.decorator_list)
-                lines.append(decorators + indent(_signature(text, each), "    "))
-                if is_told and ast.get_docstring(each):
-                    lines[-1] += ":\n" + indent(_source(text, each.body[0]), "        ")
-    return "\n".join(lines if len(lines) > 1 else [*lines, "    ..."])
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                if not name.startswith("_"):
+                    yield _source(text, each)
+                    if following is not None and _is_docstring(following):
+                        yield _source(text, following)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not name.startswith("_") or name == "__init__":
+                    yield from (f"@{ast.unparse(one)}" for one in each.decorator_list)
+                    told = ast.get_docstring(each) is not None
+                    yield _signature(text, each) + ":" * told
+                    if told:
+                        yield indent(_source(text, each.body[0]), "    ")
+
+
+def _heading(text: str, node: ast.stmt) -> Iterator[str]:
+    """The comment line above a member, which names the part of the class that begins there."""
+    above = text.splitlines()[: node.lineno - 1][-2:]
+    if len(above) == 2 and not above[0].strip() and above[1].strip().startswith("# "):
+        yield "\n" + above[1].strip().rstrip("- ")
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
 
 
 def _signature(text: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,24 @@ def test_every_promised_module_has_a_page() -> None:
     parts = {part for part, _, _ in PAGES.values()}
     found = {module.name.partition(".")[0] for module in promised_modules()}
     assert found == parts
+
+
+def test_a_field_is_explained() -> None:
+    """The docstring below a field is shown below it."""
+    field = '    country: str = "US"\n    """Default country of payout accounts'
+    assert field in render_pages()["policy.md"]
+
+
+def test_inputs_are_built_by_name() -> None:
+    """The outline of an input says that its fields are given by name."""
+    assert "@frozen(kw_only=True)\nclass Register:" in render_pages()["inputs.md"]
+
+
+@pytest.mark.parametrize("name", ["Name", "LongText", "Rate", "TextBounds", "MAX_ID"])
+def test_limits_of_inputs_are_shown(name: str) -> None:
+    """A type with bounds, what the bounds mean, and a limit are on the page that speaks of them."""
+    _, _, shown = render_pages()["inputs.md"].partition("## Other names")
+    assert re.search(rf"^({name} = |class {name}:)", shown, re.MULTILINE)
 
 
 def test_every_module_promises_what_it_defines() -> None:

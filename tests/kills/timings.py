@@ -12,7 +12,7 @@ from attrs import frozen
 from tests.kills.book import Entry
 
 GOAL_SECONDS = 20.0
-"""Seconds from a fault's end until work goes on (RELIABILITY G3)."""
+"""Seconds from a fault's end until work goes on: the goal in docs/reliability.md."""
 STARTS_ALLOWED = 4
 """A busy machine may take as long as so many starts took before any fault, if that is longer."""
 

@@ -29,7 +29,7 @@ IGNORED_FILES = shutil.ignore_patterns(
     *(".*", "__pycache__", "build", "dist", "var", "*.db", "node_modules")
 )
 MAX_SEEDS = 2_000
-"""Seeds within which the simulation must find a bug (RELIABILITY.md, G2)."""
+"""Seeds within which the simulation must find a bug."""
 UNHARMED_SEEDS = 40
 """Seeds that must pass without a bug."""
 TIMEOUT_SECONDS = 3 * 3600

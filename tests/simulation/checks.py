@@ -1,4 +1,4 @@
-"""Checks after every step (RELIABILITY 3.2 and 6) of the service's and the processor's books.
+"""Checks after every step (decision 0047) of the service's and the processor's books.
 
 Only changed rows are checked again; rows are immutable values, so changes are detected.
 """

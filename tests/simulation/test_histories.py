@@ -1,4 +1,4 @@
-"""Histories of the whole system keep the invariants (RELIABILITY 3.2), over both stores."""
+"""Histories of the whole system keep the invariants of docs/reliability.md, over both stores."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The legs of a posting sum to zero: a positive leg is a debit, a negative one a credit. Liabilities
 are posted in the transaction of the decision; cash legs only when the processor confirms. A
-posting's key is unique, so a repeated posting is ignored. PAYMENTS section 5 has the table of
-postings; T = price P + premium I.
+posting's key is unique, so a repeated posting is ignored.
 """
 
 from __future__ import annotations

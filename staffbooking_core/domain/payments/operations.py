@@ -70,7 +70,7 @@ class OperationOrder:
 
 @frozen
 class Operation:
-    """One movement of money, or one change of a checkout (PAYMENTS 3).
+    """One movement of money, or one change of a checkout.
 
     Unique by (booking_id, n). `next_at` and `lease_until` are wall-clock times.
     """

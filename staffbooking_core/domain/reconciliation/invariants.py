@@ -1,4 +1,4 @@
-"""The invariants of one booking's money (RELIABILITY 6), checked as a list of violations.
+"""The invariants of one booking's money, checked as a list of violations.
 
 Redundant data is compared:
 

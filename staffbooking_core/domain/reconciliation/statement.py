@@ -1,4 +1,4 @@
-"""Two-way reconciliation of the processor's statement with the ledger (RELIABILITY 6.19).
+"""Two-way reconciliation of the processor's statement with the ledger.
 
 Each movement of the platform's balance at the processor is one cash posting of the ledger, and vice
 versa. Both sides identify a movement by kind and reference:
