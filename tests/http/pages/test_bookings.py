@@ -165,6 +165,14 @@ async def test_the_time_to_pay_is_the_bookings(world: HttpDeployment) -> None:
     assert "2 Mar 2027, 11:00" not in await read(customer, path)
 
 
+async def test_the_timeline_says_who_pays(world: HttpDeployment) -> None:
+    """The staff member is not told to pay, neither above nor in the timeline."""
+    path, _, staff = await accepted(world)
+    shown = await read(staff, path)
+    assert shown.count("Ada pays by 3 Mar 2027, 18:00 (UTC)") == 2
+    assert "Pay by" not in shown
+
+
 async def test_who_has_paid_comes_back_with_a_word(world: HttpDeployment) -> None:
     """Only the return code shows the notice of a pending payment."""
     path, customer, _ = await accepted(world)
