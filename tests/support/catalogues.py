@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
-from babel.messages import Catalog, pofile
-from babel.messages import Message as Entry
+from babel.messages import Catalog, Message as Entry, pofile
 from babel.messages.extract import extract
 
 from staffbooking_core import value_checks
