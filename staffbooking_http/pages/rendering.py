@@ -50,6 +50,7 @@ from staffbooking_http.pages.navigation import (
     NavigationItem,
     navigation_of,
 )
+from staffbooking_http.pages.sent_values import format_sent_value
 from staffbooking_http.pages.testers.bar import DemoBar
 
 _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
@@ -157,6 +158,7 @@ def create_environment(base_path: str) -> Environment:
         "number": _by_locale(PageLocale.format_number),
         "prose": _format_prose,
         "public_name": _format_public_name,
+        "sent_value": _by_locale(format_sent_value),
         "shape": _format_schema,
         "shifts": _by_locale(format_shifts),
         "short_day": _by_locale(PageLocale.format_short_day),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -136,6 +137,16 @@ async def test_paying_takes_one_click(each_world: HttpDeployment) -> None:
     assert answer.status_code == 303
     assert answer.headers["location"].startswith(f"{origin}/sandbox/checkout/")
     assert "400.00" in page_text((await customer.get(answer.headers["location"])).text)
+
+
+async def test_the_checkout_names_the_booking_in_the_language(world: HttpDeployment) -> None:
+    """The heading of the sandbox's checkout has the day as other pages have it."""
+    path, customer, _ = await accepted(world)
+    answer = await press(customer, f"{path}/return", "checkout")
+    address = answer.headers["location"]
+    shown = (await customer.get(address, headers={"accept-language": "de"})).text
+    [heading] = re.findall("<h1>(.*)</h1>", shown)
+    assert heading == "Gala dinner mit Mia Lindqvist, Mi., 3. März 2027"
 
 
 async def test_a_checkout_elsewhere_is_a_link(world: HttpDeployment) -> None:
