@@ -233,10 +233,12 @@ async def _find_wrong_values(
 ) -> dict[str, str]:
     """Why the values that are typed in have no price, by field. Fields that are still empty are no
     faults yet."""
-    given = {name for name in _carried_fields(draft) if name in _PRICED_FIELDS}
+    given = [name for name in _PRICED_FIELDS if name in _carried_fields(draft)]
     error = await _find_faults(call, seen, draft) if given else None
-    faults = () if error is None else error.field_errors
-    return {fault.field: fault.message for fault in faults if fault.field in given}
+    if error is None:
+        return {}
+    faults = {fault.field: fault.message for fault in error.field_errors}
+    return {name: faults[name] for name in given if name in faults}
 
 
 async def _find_fault(call: Call, fields: Mapping[str, str]) -> InvalidInput | None:
