@@ -335,14 +335,14 @@ async def test_the_price_tells_why_it_can_not_be(world: HttpDeployment) -> None:
     assert "22:00 to midnight" in answer.text
 
 
-WRONG = [
+UNPRICED = [
     ("event_date", "2026-01-01", "Date: It lies in the past."),
     ("start_time", "25:00", "Start: Enter a time such as 18:30."),
     ("duration_hours", "40", "Hours: Enter a number from 1 to 24."),
 ]
 
 
-@pytest.mark.parametrize(("field", "text", "reason"), WRONG)
+@pytest.mark.parametrize(("field", "text", "reason"), UNPRICED)
 @pytest.mark.parametrize("others", [{}, FILLED])
 async def test_a_wrong_value_is_told_in_place_of_the_price(
     world: HttpDeployment, field: str, text: str, reason: str, others: dict[str, str]
