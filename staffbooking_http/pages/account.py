@@ -25,6 +25,7 @@ from staffbooking_http.pages.session import (
     CsrfForm,
     DraftText,
     PageRequest,
+    drop_empty_fields,
     find_visitor,
     get_call,
     read_form,
@@ -67,7 +68,7 @@ async def submit_register(request: PageRequest) -> Template | Redirect:
     """Register the account, sign in and redirect to the return path; on an error, show the form
     refilled."""
     call = get_call(request)
-    way, raw = return_path(call), await request_body.read(call)
+    way, raw = return_path(call), drop_empty_fields(await request_body.read(call))
     draft = query_string.parse_form(_RegisterDraft, raw)
     try:
         await SignedOutAccess().admit(call)
@@ -79,10 +80,12 @@ async def submit_register(request: PageRequest) -> Template | Redirect:
 
 
 @frozen(kw_only=True)
-class _ResumedForm:
-    """The form that was sent after its session had ended, as it was sent; empty without one."""
+class _SignInDraft:
+    """The submitted address, to refill the form after an error."""
 
+    email: DraftText = ""
     resumed: DraftText = ""
+    """The form that was sent after its session had ended, as it was sent; empty without one."""
 
 
 @get(SIGN_IN_PATH)
@@ -101,19 +104,17 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     way = return_path(call)
     await SignedOutAccess().admit(call)
-    raw = await request_body.read(call)
-    given = query_string.parse_form(Login, raw)
-    resumed = query_string.parse_form(_ResumedForm, raw).resumed
+    raw = drop_empty_fields(await request_body.read(call))
+    draft = query_string.parse_form(_SignInDraft, raw)
     try:
-        user, token = await _sign_in(call, given)
-    except (Unauthenticated, RateLimitExceeded) as error:
-        template = "ended.html" if resumed else "sign_in.html"
-        return render_error(
-            template, None, error, email=given.email, way=way, resumed=resumed, is_refused=True
-        )
+        # An empty field is a fault of the form: it counts as no failure of the account.
+        user, token = await _sign_in(call, query_string.parse_form(Login, raw))
+    except (InvalidInput, Unauthenticated, RateLimitExceeded) as error:
+        template = "ended.html" if draft.resumed else "sign_in.html"
+        return render_error(template, None, error, way=way, is_refused=True, **asdict(draft))
     onward: Template | Redirect = _redirect_to(way)
-    if resumed and way:
-        fields = parse_qsl(resumed)
+    if draft.resumed and way:
+        fields = parse_qsl(draft.resumed)
         csrf = csrf_token(token)
         onward = render("resumed.html", user=user, csrf=csrf, way=way, fields=fields)
     return _with_session(call, onward, token)
@@ -165,7 +166,7 @@ async def submit_forgot_password(request: PageRequest) -> Template:
     call = get_call(request)
     way = return_path(call)
     await SignedOutAccess().admit(call)
-    raw = await request_body.read(call)
+    raw = drop_empty_fields(await request_body.read(call))
     try:
         given = query_string.parse_form(ForgotPassword, raw)
         await accounts.forgot_password(

@@ -6,8 +6,9 @@ from datetime import timedelta
 from babel import dates
 
 from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.disputes import dispute_opener
 from staffbooking_core.domain.bookings.guidance import DeadlineKind, Guidance, NextAction
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_http.pages.locales import PageLocale
 
@@ -43,7 +44,42 @@ DEADLINE_LABELS: Mapping[DeadlineKind, str] = {
     DeadlineKind.PAYOUT_AT: "Payout",
     DeadlineKind.RESPOND_BY: "Answer the dispute by",
 }
-"""What happens at each deadline, as a message id."""
+"""What happens at each deadline, as a message id. Where a side has to act, it is told to."""
+
+_OTHERS_DEADLINE_LABELS: Mapping[tuple[DeadlineKind, Party], str] = {
+    (DeadlineKind.ANSWER_BY, Party.STAFF): "%(staff)s answers by",
+    (DeadlineKind.PAY_BY, Party.CUSTOMER): "%(customer)s pays by",
+    (DeadlineKind.RESPOND_BY, Party.STAFF): "%(staff)s answers the dispute by",
+    (DeadlineKind.RESPOND_BY, Party.CUSTOMER): "%(customer)s answers the dispute by",
+}
+"""What the others are told of a deadline at which a side has to act."""
+
+
+def deadline_label(kind: DeadlineKind, booking: Booking, party: Party) -> str:
+    """What happens at a deadline, as a message id for one side of a booking."""
+    acting = _acting_party(kind, booking)
+    if acting is None or acting is party:
+        return DEADLINE_LABELS[kind]
+    return _OTHERS_DEADLINE_LABELS[kind, acting]
+
+
+def _acting_party(kind: DeadlineKind, booking: Booking) -> Party | None:
+    """The side that has to act by a deadline; None where nobody has to."""
+    if kind is DeadlineKind.RESPOND_BY:
+        return Party.STAFF if dispute_opener(booking) is Party.CUSTOMER else Party.CUSTOMER
+    return {DeadlineKind.ANSWER_BY: Party.STAFF, DeadlineKind.PAY_BY: Party.CUSTOMER}.get(kind)
+
+
+def format_deadline(locale: PageLocale, kind: DeadlineKind, booking: Booking, party: Party) -> str:
+    """What happens at a deadline, for one side of a booking, with the names of both."""
+    return locale.translations.gettext(deadline_label(kind, booking, party)) % _names(booking)
+
+
+def _names(booking: Booking) -> dict[str, str]:
+    return {
+        "staff": first_name(booking.companion_name),
+        "customer": first_name(booking.customer_name),
+    }
 
 
 def guidance_sentence(guidance: Guidance, booking: Booking, locale: PageLocale) -> str:
@@ -54,8 +90,7 @@ def guidance_sentence(guidance: Guidance, booking: Booking, locale: PageLocale) 
         return locale.format_money(decimal, booking.currency)
 
     return locale.translations.gettext(guidance.sentence) % {
-        "staff": first_name(booking.companion_name),
-        "customer": first_name(booking.customer_name),
+        **_names(booking),
         "total": money(booking.total_amount),
         "payout": money(booking.payout_amount),
         "lead": format_span(guidance.lead or timedelta(), locale),

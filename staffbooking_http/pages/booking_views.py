@@ -24,7 +24,7 @@ from staffbooking_core.representations.companions import review_record
 from staffbooking_core.representations.disputes import dispute_record
 from staffbooking_core.usecases.bookings.details import BookingDetails
 from staffbooking_http.api import request_body
-from staffbooking_http.pages.booking_texts import DEADLINE_LABELS
+from staffbooking_http.pages.booking_texts import deadline_label
 
 _STEP_TITLES: Mapping[Trigger, str] = {
     Trigger.REQUEST: "Requested",
@@ -187,7 +187,7 @@ def _name_of(actor: Party, booking: Booking, party: Party) -> str:
 def _steps_ahead(details: BookingDetails) -> Iterator[_Step]:
     booking, now = details.booking, details.now
     steps = [
-        _Step(DEADLINE_LABELS[deadline.kind], deadline.at, is_ahead=True)
+        _Step(deadline_label(deadline.kind, booking, details.party), deadline.at, is_ahead=True)
         for deadline in details.guidance.deadlines
     ]
     if booking.status in (BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.PENDING):

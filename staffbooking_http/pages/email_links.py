@@ -18,7 +18,14 @@ from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.accounts.email_tokens import TokenPurpose
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, render, return_path
+from staffbooking_http.pages.session import (
+    PageRequest,
+    drop_empty_fields,
+    find_visitor,
+    get_call,
+    render,
+    return_path,
+)
 
 NOTICE_DESCRIPTIONS: Mapping[NotificationKind, str] = {
     NotificationKind.ACCEPTED: "when your bookings are accepted",
@@ -117,7 +124,7 @@ async def reset_password(request: PageRequest) -> Template:
     """Set the submitted password."""
     call = get_call(request)
     way = return_path(call)
-    raw = await request_body.read(call)
+    raw = drop_empty_fields(await request_body.read(call))
     try:
         given = query_string.parse_form(_NewPasswordForm, raw)
         token = request.path_params["token"]

@@ -85,8 +85,9 @@ class PageLocale:
         return self.format_date(to_instant(instant).astimezone(ZoneInfo(timezone)).date())
 
     def format_weekday(self, day: date | str, short: bool = False) -> str:
-        """A weekday such as `Friday`; short: `Fri`."""
-        return _format_weekday(_to_date(day), "EEE" if short else "EEEE", self.formats)
+        """A weekday such as `Friday`; short: `Fr`."""
+        # The abbreviation of three letters is a whole word in Portuguese.
+        return _format_weekday(_to_date(day), "EEEEEE" if short else "EEEE", self.formats)
 
     def format_clock(self, clock_time: time | str) -> str:
         """A time of day such as `18:00`; `24:00`, the end of a day, is midnight."""

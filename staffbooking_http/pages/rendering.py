@@ -29,9 +29,9 @@ from staffbooking_http.api import request_body
 from staffbooking_http.pages.assets import asset_path
 from staffbooking_http.pages.booking_texts import (
     ACTION_LABELS,
-    DEADLINE_LABELS,
     STATUS_LABELS,
     first_name,
+    format_deadline,
     format_span,
     guidance_sentence,
 )
@@ -50,6 +50,7 @@ from staffbooking_http.pages.navigation import (
     NavigationItem,
     navigation_of,
 )
+from staffbooking_http.pages.sent_values import format_sent_value
 from staffbooking_http.pages.testers.bar import DemoBar
 
 _TEMPLATES_DIRECTORY = Path(__file__).parent / "templates"
@@ -124,7 +125,7 @@ def create_environment(base_path: str) -> Environment:
     )
     environment.template_class = _PageTemplate
     environment.install_gettext_callables(  # type: ignore[attr-defined]
-        _translate, _translate_plural, newstyle=True
+        _translate, _translate_plural, newstyle=True, pgettext=_translate_in_context
     )
     environment.globals |= {
         "_": _format_message,
@@ -146,7 +147,7 @@ def create_environment(base_path: str) -> Environment:
         "field_label": _format_field_label,
         "first_name": first_name,
         "day": _by_locale(PageLocale.format_day),
-        "deadline_label": DEADLINE_LABELS.__getitem__,
+        "deadline": _by_locale(format_deadline),
         "guidance": _format_guidance,
         "initials": _format_initials,
         "local_day": _by_locale(PageLocale.format_local_day),
@@ -157,6 +158,7 @@ def create_environment(base_path: str) -> Environment:
         "number": _by_locale(PageLocale.format_number),
         "prose": _format_prose,
         "public_name": _format_public_name,
+        "sent_value": _by_locale(format_sent_value),
         "shape": _format_schema,
         "shifts": _by_locale(format_shifts),
         "short_day": _by_locale(PageLocale.format_short_day),
@@ -235,6 +237,12 @@ def _message_markup(translations: NullTranslations, message: str) -> Markup:
 @pass_context
 def _translate(context: Context, message: str) -> str:
     return translate(message, _page_view(context).locale.translations)
+
+
+@pass_context
+def _translate_in_context(context: Context, meaning: str, message: str) -> str:
+    """A message that has two meanings in English, in the one that its context names."""
+    return _page_view(context).locale.translations.pgettext(meaning, message)
 
 
 @pass_context

@@ -56,6 +56,8 @@ _MAX_REDIRECT_LENGTH = 6_000
 _INVALID = "invalid_field"
 _SAME_REQUEST = "already_requested"
 _REBOOKING_USED = "rebooking_not_available"
+_PRICED_FIELDS = ("event_date", "start_time", "duration_hours")
+"""The fields that are typed in for a price."""
 
 
 @frozen(kw_only=True)
@@ -174,9 +176,11 @@ async def _render_form(
 ) -> Template:
     month = await _load_month(call, seen, draft, asked)
     quote = await _quote(call, draft)
+    wrong = {} if quote else await _find_wrong_values(call, seen, draft)
     context = {
         "draft": {**asdict(draft), "key": call.ports.ids.token()},
         "quote": quote,
+        "wrong": wrong,
         "month": month,
         "chosen_day": month.find_day(_parse_date(draft.event_date)),
         "premium": None if quote is None else _premium(call, quote),
@@ -191,7 +195,7 @@ async def _render_form(
         return render_error(_TEMPLATE, visitor, error, **context)
     if asked.refused:
         return render(_TEMPLATE, visitor, _refusal_reply(asked.refused), **context)
-    return render(_TEMPLATE, visitor, **context)
+    return render(_TEMPLATE, visitor, faults=wrong, **context)
 
 
 def _refusal_reply(code: str) -> Reply:
@@ -222,6 +226,19 @@ async def _find_faults(
         kept = {name: text for name, text in fields.items() if name not in found}
         fields = kept | {name: valid[name] for name in found if name in valid}
     return kinds[0](faults.values()) if kinds else None
+
+
+async def _find_wrong_values(
+    call: Call, seen: Mapping[str, Any], draft: _BookingDraft
+) -> dict[str, str]:
+    """Why the values that are typed in have no price, by field. Fields that are still empty are no
+    faults yet."""
+    given = [name for name in _PRICED_FIELDS if name in _carried_fields(draft)]
+    error = await _find_faults(call, seen, draft) if given else None
+    if error is None:
+        return {}
+    faults = {fault.field: fault.message for fault in error.field_errors}
+    return {name: faults[name] for name in given if name in faults}
 
 
 async def _find_fault(call: Call, fields: Mapping[str, str]) -> InvalidInput | None:

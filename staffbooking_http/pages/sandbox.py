@@ -1,5 +1,6 @@
 """Pages of the fake processor: the hosted checkout and the onboarding of a payee."""
 
+from contextlib import suppress
 from typing import Annotated
 
 from attrs import frozen
@@ -9,12 +10,14 @@ from litestar.response import Redirect, Template
 from staffbooking_adapters import codec
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.bounds import TextBounds
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import CheckoutPage, PayeePage
 from staffbooking_core.usecases import sandbox
+from staffbooking_core.usecases.bookings import actions
 from staffbooking_http.api import query_string, request_body
-from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.endpoint import Call
 from staffbooking_http.pages.session import PageRequest, find_visitor, get_call, render
 
 
@@ -36,7 +39,7 @@ async def show_checkout(request: PageRequest) -> Template:
     """Show the fake processor's hosted checkout page."""
     call = get_call(request)
     page = await _get_checkout_page(call, request.path_params["reference"])
-    return _render_checkout(page, await find_visitor(call))
+    return await _render_checkout(call, page)
 
 
 @post("/sandbox/checkout/{reference:str}", status_code=200)
@@ -58,13 +61,24 @@ async def _submit_checkout_form(call: Call, reference: str, raw: bytes) -> Templ
     wanted = query_string.parse_form(CheckoutAction, raw)
     page = await sandbox.simulate_checkout(call.ports, reference, wanted.processor_outcome)
     if page.message:
-        return _render_checkout(page, await find_visitor(call))
+        return await _render_checkout(call, page)
     return Redirect(f"/sandbox/checkout/{page.ref}", status_code=303)
 
 
-def _render_checkout(page: CheckoutPage, visitor: SignedInUser | None) -> Template:
+async def _render_checkout(call: Call, page: CheckoutPage) -> Template:
     amount = Currency(page.currency).to_decimal(page.amount)
-    return render("checkout.html", visitor, hosted=page, amount=amount)
+    booked = await _find_booking(call, page.booking_code)
+    return render(
+        "checkout.html", await find_visitor(call), hosted=page, amount=amount, booked=booked
+    )
+
+
+async def _find_booking(call: Call, code: str) -> Booking | None:
+    """The booking that is paid, which the page names in the visitor's language. The processor has
+    no more than an English description, and may know bookings that are gone."""
+    with suppress(NotFound):
+        return await actions.get_by_code(call.ports, code)
+    return None
 
 
 async def _get_checkout_page(call: Call, reference: str) -> CheckoutPage:

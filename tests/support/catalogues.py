@@ -3,12 +3,12 @@
     python -m tests.support.catalogues missing   # what has no translation yet
     python -m tests.support.catalogues update    # adds it to the catalogues, and drops what is gone
 
-Messages are in templates (`_("…")`, `ngettext`, `{% trans %}`), and in Python:
+Messages are in templates (`_("…")`, `pgettext`, `ngettext`, `{% trans %}`), and in Python:
 
 - arguments of `gettext`, `ngettext`, `translate` and `_`;
 - constants whose name ends with TEXT(S), LABEL(S), SENTENCE(S), DESCRIPTION(S) or TITLE(S): the
   values of mappings, the last elements of pairs;
-- labels of `NavigationItem`, and the sentences of the guidance of bookings;
+- labels of `NavigationItem`, titles of `_Step`, and the sentences of the guidance of bookings;
 - the messages of errors, as pages tell them, and of the checks of values that fields share.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
-from babel.messages import Catalog, pofile
+from babel.messages import Catalog, Message as Entry, pofile
 from babel.messages.extract import extract
 
 from staffbooking_core import value_checks
@@ -33,9 +33,10 @@ PAGES = ROOT / "staffbooking_http" / "pages"
 CATALOGUES = PAGES / "catalogues"
 TRANSLATED = tuple(str(language) for language in Language if language is not Language.ENGLISH)
 Message = str | tuple[str, str]
-"""A message, or its singular and plural."""
+"""A message, or its singular and plural. A message with a context has it in front, as compiled
+catalogues do: `context\\4message`."""
 
-_KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2)}
+_KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
 _TEMPLATE_OPTIONS = {"trimmed": "false", "trim_blocks": "true", "lstrip_blocks": "true"}
 _CONSTANT = re.compile(r"_?([A-Z_]+_)?(TEXT|LABEL|SENTENCE|DESCRIPTION|TITLE)S?")
 _MESSAGE_PLACE = {
@@ -49,6 +50,7 @@ _MESSAGE_PLACE = {
 _FIELD_ERRORS = {"invalid_field", "FieldError"}
 _FAULT_RULES = faults._RULES + faults._TRANSLATED_RULES
 _VALUE_CHECKS = (Path(value_checks.__file__), Path(url_safety.__file__))
+_CONTEXT_END = "\4"
 _LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -86,9 +88,9 @@ def _parse(path: Path) -> ast.Module:
 def _template_messages(path: Path) -> Iterator[Message]:
     with path.open("rb") as source:
         found = list(extract("jinja2.ext:babel_extract", source, _KEYWORDS, (), _TEMPLATE_OPTIONS))
-    for _, message, _, _ in found:
+    for _, message, _, context in found:
         if isinstance(message, str):
-            yield message
+            yield f"{context}{_CONTEXT_END}{message}" if context else message
         elif message[0] and message[1]:
             yield message[0], message[1]
 
@@ -112,6 +114,8 @@ def _python_messages(tree: ast.Module) -> Iterator[Message]:
                         yield singular, plural
                     case "NavigationItem", [_, str(label), *_]:
                         yield label
+                    case "_Step", [str(title), *_]:
+                        yield title
     yield from _error_messages(tree)
 
 
@@ -177,11 +181,16 @@ def read(language: str) -> Catalog:
 
 
 def is_translated(catalogue: Catalog, message: Message) -> bool:
-    entry = catalogue.get(message if isinstance(message, str) else message[0])
+    entry = _entry(catalogue, message)
     if entry is None or entry.fuzzy or entry.pluralizable is isinstance(message, str):
         return False
     texts = entry.string if isinstance(entry.string, list | tuple) else [entry.string]
     return all(texts)
+
+
+def _entry(catalogue: Catalog, message: Message) -> Entry | None:
+    context, _, id = _first_id(message).rpartition(_CONTEXT_END)
+    return catalogue.get(id, context or None)
 
 
 def missing(language: str) -> list[Message]:
@@ -208,9 +217,11 @@ def write(language: str, texts: dict[str, str | tuple[str, ...]]) -> None:
         if name in ("Language", "Plural-Forms", "Content-Type", "Content-Transfer-Encoding")
     ]
     for message in sorted(messages(), key=_first_id):
-        known = old.get(_first_id(message))
+        known = _entry(old, message)
         string = known.string if known is not None and is_translated(old, message) else ""
-        new.add(message, string=texts.get(_first_id(message), string))
+        context, _, first = _first_id(message).rpartition(_CONTEXT_END)
+        ids = first if isinstance(message, str) else message
+        new.add(ids, string=texts.get(_first_id(message), string), context=context or None)
     target = BytesIO()
     pofile.write_po(target, new, width=100, omit_header=True, sort_output=True)
     (CATALOGUES / f"{language}.po").write_bytes(_header_entry(language) + target.getvalue())

@@ -16,6 +16,21 @@ def page_text(markup: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", bare)).split())
 
 
+def fault_labels(markup: str) -> dict[str, str]:
+    """What the summary of a refused form calls each field, by the field's name."""
+    return dict(re.findall(r'<li><a href="#f-(\w+)">([^<]*)</a>', markup))
+
+
+def field_labels(markup: str) -> dict[str, str]:
+    """The label of each field that was refused, by the field's name; of radio buttons, the legend
+    of their group."""
+    refused = re.findall(r'class="fault-text" id="e-(\w+)"', markup)
+    labels = re.findall(r'<label for="f-(\w+)">([^<]*)</label>', markup)
+    groups = re.findall(r'<legend>([^<]*)</legend>\s*<span[^>]*><label><input id="f-(\w+)"', markup)
+    found = dict(labels) | {name: legend for legend, name in groups}
+    return {name: found[name] for name in refused}
+
+
 @frozen
 class Form:
     """A form: where it goes, its hidden fields, and its buttons with a name."""

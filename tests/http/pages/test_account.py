@@ -14,7 +14,7 @@ from staffbooking_core.domain.notifications.notifications import NotificationKin
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, TEST_PASSWORD, HttpDeployment, json_body
-from tests.support.html_pages import page_text
+from tests.support.html_pages import fault_labels, field_labels, page_text
 
 pytestmark = pytest.mark.anyio
 
@@ -98,6 +98,44 @@ async def test_a_wrong_password_is_an_error_in_the_form(world: HttpDeployment) -
         assert "wrong" not in answer.text.replace("password is wrong", "")
         said.add(answer.text.replace(email, ""))
     assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "refused"),
+    [
+        (SIGN_IN, {}, {"email", "password"}),
+        (SIGN_IN, {"email": "ada@example.com"}, {"password"}),
+        (SIGN_IN, {"resumed": "text=x"}, {"email", "password"}),
+        (REGISTER, {}, {"role", "first_name", "last_name", "email", "password"}),
+        ("/account/forgot-password", {}, {"email"}),
+    ],
+)
+async def test_empty_fields_are_to_be_filled_in(
+    world: HttpDeployment, path: str, sent: dict[str, str], refused: set[str]
+) -> None:
+    """An empty field is told at the field, and above the form under the label of the field."""
+    empty = dict.fromkeys(("role", "first_name", "last_name", "email", "password"), "")
+    answer = await world.client().post(path, data={**empty, **sent})
+    assert answer.status_code == 400
+    assert field_labels(answer.text) == fault_labels(answer.text)
+    assert set(field_labels(answer.text)) == refused
+    assert page_text(answer.text).count("Fill this in.") == 2 * len(refused)
+
+
+async def test_an_empty_sign_in_keeps_what_was_given(world: HttpDeployment) -> None:
+    """The address stays in the form, and so does the form that is to be sent afterwards."""
+    given = {"email": "ada@example.com", "password": "", "resumed": "text=x"}
+    answer = await world.client().post(f"{SIGN_IN}?next=/contact-us", data=given)
+    assert 'value="ada@example.com"' in answer.text
+    assert 'name="resumed" value="text=x"' in answer.text
+
+
+async def test_an_empty_sign_in_is_no_failure(world: HttpDeployment) -> None:
+    """Empty forms spend nothing of the failures that an account may have."""
+    client = world.client()
+    for _ in range(11):
+        await client.post(SIGN_IN, data={**ADA, "password": ""})
+    assert (await client.post(SIGN_IN, data=ADA)).status_code == 303
 
 
 async def test_failed_logins_by_form_and_api_are_limited(world: HttpDeployment) -> None:
@@ -326,7 +364,7 @@ async def test_all_faults_of_a_registration_are_told_at_once(world: HttpDeployme
     del given["role"]
     answer = await world.client().post(REGISTER, data=given)
     assert answer.status_code == 400
-    for told in ("Role", "Password", "E-mail"):
+    for told in ("What brings you here?", "Password", "E-mail"):
         assert f"{told} : " in page_text(answer.text)
     assert "Please look at 3 things again." in answer.text
 

@@ -38,13 +38,13 @@ async def test_a_week_shows_hours_and_bookings(each_world: HttpDeployment) -> No
     staff = await set_up(world, weekly=NIGHT_SLOTS)
     days = agenda_days((await staff.get("/")).text)
     assert len(days) == 7
-    assert days[0].startswith("Mon 1 Today Closed")
-    assert days[2].startswith("Wed 3 Closed Change")
+    assert days[0].startswith("Mo 1 Today Closed")
+    assert days[2].startswith("We 3 Closed Change")
     assert "Open 10:00–12:00 not your weekly hours" in days[4]
     assert "Paid" in days[4]
     assert "Ada Okoro" in days[4]
     assert paid.location in days[4]
-    assert days[6].startswith("Sun 7 Open 22:00–02:00 Change")
+    assert days[6].startswith("Su 7 Open 22:00–02:00 Change")
     assert sum("Ada Okoro" in day for day in days) == 1
 
 
@@ -78,7 +78,7 @@ async def test_the_week_is_that_of_the_zone(world: HttpDeployment) -> None:
     await set_up(world, timezone="Pacific/Kiritimati", overrides=[])
     world.clock.advance(timedelta(days=6))
     staff = await member(world)
-    assert agenda_days((await staff.get("/")).text)[0].startswith("Mon 8 Today")
+    assert agenda_days((await staff.get("/")).text)[0].startswith("Mo 8 Today")
 
 
 async def test_check_in_is_in_the_agenda(each_world: HttpDeployment) -> None:

@@ -18,6 +18,7 @@ from staffbooking_core.usecases.accounts import administration
 from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
+from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio
 
@@ -332,6 +333,36 @@ async def test_the_price_tells_why_it_can_not_be(world: HttpDeployment) -> None:
     answer = await client.get(page(world), params={**asked, "service_type": "Gala dinner"})
     assert (answer.status_code, "Mia is taken at that time." in answer.text) == (200, True)
     assert "22:00 to midnight" in answer.text
+
+
+UNPRICED = [
+    ("event_date", "2026-01-01", "Date: It lies in the past."),
+    ("start_time", "25:00", "Start: Enter a time such as 18:30."),
+    ("duration_hours", "40", "Hours: Enter a number from 1 to 24."),
+]
+
+
+@pytest.mark.parametrize(("field", "text", "reason"), UNPRICED)
+@pytest.mark.parametrize("others", [{}, FILLED])
+async def test_a_wrong_value_is_told_in_place_of_the_price(
+    world: HttpDeployment, field: str, text: str, reason: str, others: dict[str, str]
+) -> None:
+    """The card says which value has no price and why, and so does the field, whether or not the
+    other fields are filled in yet; nothing else is called wrong."""
+    answer = await (await browser(world)).get(page(world), params={**others, field: text})
+    assert answer.status_code == 200
+    card = page_text(answer.text[answer.text.index('id="price"') :].partition("</div>")[0])
+    assert reason in card
+    assert "Choose a day" not in card
+    assert re.findall(r'class="fault-text" id="e-(\w+)"', answer.text) == [field]
+    assert "Please look at" not in answer.text
+
+
+async def test_what_is_not_filled_in_yet_is_not_wrong(world: HttpDeployment) -> None:
+    """A form that has a good day and nothing else asks for the rest."""
+    answer = await (await browser(world)).get(page(world), params={"date": "2027-03-03"})
+    assert "Choose a day, a start and the hours to see the price." in answer.text
+    assert "fault-text" not in answer.text
 
 
 async def test_requests_spend_the_general_window_too(world: HttpDeployment) -> None:

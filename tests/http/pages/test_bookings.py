@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -138,6 +139,16 @@ async def test_paying_takes_one_click(each_world: HttpDeployment) -> None:
     assert "400.00" in page_text((await customer.get(answer.headers["location"])).text)
 
 
+async def test_the_checkout_names_the_booking_in_the_language(world: HttpDeployment) -> None:
+    """The heading of the sandbox's checkout has the day as other pages have it."""
+    path, customer, _ = await accepted(world)
+    answer = await press(customer, f"{path}/return", "checkout")
+    address = answer.headers["location"]
+    shown = (await customer.get(address, headers={"accept-language": "de"})).text
+    [heading] = re.findall("<h1>(.*)</h1>", shown)
+    assert heading == "Gala dinner mit Mia Lindqvist, Mi., 3. März 2027"
+
+
 async def test_a_checkout_elsewhere_is_a_link(world: HttpDeployment) -> None:
     """A checkout at an origin to which no form may lead is linked by the page."""
 
@@ -163,6 +174,14 @@ async def test_the_time_to_pay_is_the_bookings(world: HttpDeployment) -> None:
     json_body(await customer.post(f"{path}/checkout"))
     assert "Pay by 3 Mar 2027, 18:00 (UTC)" in await read(customer, path)
     assert "2 Mar 2027, 11:00" not in await read(customer, path)
+
+
+async def test_the_timeline_says_who_pays(world: HttpDeployment) -> None:
+    """The staff member is not told to pay, neither above nor in the timeline."""
+    path, _, staff = await accepted(world)
+    shown = await read(staff, path)
+    assert shown.count("Ada pays by 3 Mar 2027, 18:00 (UTC)") == 2
+    assert "Pay by" not in shown
 
 
 async def test_who_has_paid_comes_back_with_a_word(world: HttpDeployment) -> None:

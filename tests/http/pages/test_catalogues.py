@@ -77,6 +77,19 @@ def test_plurals_follow_the_language() -> None:
     ]
 
 
+def test_a_context_tells_two_meanings_apart() -> None:
+    """The hours of a booking are not those of a week; both are messages of the catalogues."""
+    german = load_translations("de")
+    assert german.pgettext("a length", "Hours") == "Stunden"
+    assert german.gettext("Hours") == "Zeiten"
+    assert {"a length\4Hours", "Hours"} <= set(catalogues.messages())
+
+
+def test_titles_of_steps_are_messages() -> None:
+    """The steps of a timeline that follow from no trigger are translated too."""
+    assert {"Checked in", "The event begins", "The event ends"} <= set(catalogues.messages())
+
+
 async def test_pages_speak_the_browsers_language(each_world: HttpDeployment) -> None:
     """Texts, dates and money are those of the language that the browser asks for."""
     client = each_world.client()

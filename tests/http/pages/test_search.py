@@ -127,7 +127,7 @@ async def test_what_is_left_empty_is_no_filter(world: HttpDeployment) -> None:
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"min_price": "1,5"}, "Lowest price : Enter a number."),
+        ({"min_price": "1,5"}, "From : Enter a number."),
         ({"date": "3 March"}, "Free on : Choose a date."),
         ({"min_price": "9", "max_price": "8"}, "The lowest price is above the highest."),
         ({"location": "x" * 101}, "Where : Use at most 100 characters."),

@@ -13,7 +13,7 @@ export function loadParts(url, ids, done = () => {}) {
       const part = request.response?.getElementById(id);
       if (part) document.getElementById(id)?.replaceWith(document.importNode(part, true));
     }
-    done();
+    done(request.response);
   };
   request.send();
 }
