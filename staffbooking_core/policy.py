@@ -259,7 +259,7 @@ class Policy:
         if self.payout_delay > (most := self.payout_deadline - _PAYOUT_DURATION):
             raise ValueError(
                 f"payout_delay must be {format_duration(most)} at most: "
-                f"{format_duration(_PAYOUT_DURATION)} is left before the deadline of payouts"
+                "an hour is left before the deadline of payouts"
             )
 
 
