@@ -177,12 +177,12 @@ class ClockWrong(StoreUnavailable):
 
 
 class SealBroken(StaffbookingError):
-    """a sealed secret can't be opened: its key is unknown, or it belongs to another row."""
+    """A sealed secret can't be opened: its key is unknown, or it belongs to another row."""
 
     code = "seal_broken"
 
     def __init__(self) -> None:
-        super().__init__("a sealed secret can't be opened with the keys of SECRET_KEY")
+        super().__init__("A sealed secret can't be opened with the given secret keys")
 
 
 class ConstraintViolated(StaffbookingError):
