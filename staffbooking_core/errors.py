@@ -182,7 +182,7 @@ class SealBroken(StaffbookingError):
     code = "seal_broken"
 
     def __init__(self) -> None:
-        super().__init__("A sealed secret can't be opened with the given secret keys")
+        super().__init__("A sealed secret can't be opened with the given keys")
 
 
 class ConstraintViolated(StaffbookingError):
