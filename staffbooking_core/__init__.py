@@ -90,8 +90,9 @@ _NAMES_BY_MODULE = {
     ),
     "errors": (
         "ClockWrong CompanionUnavailable Conflict ConstraintViolated FieldError Forbidden "
-        "InvalidField InvalidInput MissingField NotFound ProcessorUnavailable RuleBroken "
-        "SealBroken StaffbookingError StoreUnavailable Unauthenticated VersionMismatch"
+        "InvalidField InvalidInput MissingField NotFound NotificationsGivenUp "
+        "ProcessorUnavailable RuleBroken SealBroken StaffbookingError StoreUnavailable "
+        "Unauthenticated VersionMismatch"
     ),
     "policy": "Policy",
     "ports": (

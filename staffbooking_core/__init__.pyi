@@ -228,6 +228,7 @@ from staffbooking_core.errors import (
     InvalidInput as InvalidInput,
     MissingField as MissingField,
     NotFound as NotFound,
+    NotificationsGivenUp as NotificationsGivenUp,
     ProcessorUnavailable as ProcessorUnavailable,
     RuleBroken as RuleBroken,
     SealBroken as SealBroken,

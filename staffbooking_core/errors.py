@@ -16,7 +16,8 @@
     |  `- ClockWrong         it takes no changes from a process whose clock is wrong
     |- SealBroken            no known key opens a sealed secret
     |- ConstraintViolated    a change violates a named constraint of the store
-    `- Conflict              the row was changed concurrently; retry the use-case
+    |- Conflict              the row was changed concurrently; retry the use-case
+    `- NotificationsGivenUp  notifications exhausted their retries
 
 The errors are independent of HTTP and SQL: each runner has one table that maps them. The errors
 of payment processors are in `domain.payments.processor`.
@@ -24,7 +25,7 @@ of payment processors are in `domain.payments.processor`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
@@ -39,6 +40,7 @@ __all__ = [
     "InvalidInput",
     "MissingField",
     "NotFound",
+    "NotificationsGivenUp",
     "ProcessorUnavailable",
     "RuleBroken",
     "SealBroken",
@@ -175,12 +177,12 @@ class ClockWrong(StoreUnavailable):
 
 
 class SealBroken(StaffbookingError):
-    """a sealed secret can't be opened: its key is unknown, or it belongs to another row."""
+    """A sealed secret can't be opened: its key is unknown, or it belongs to another row."""
 
     code = "seal_broken"
 
     def __init__(self) -> None:
-        super().__init__("a sealed secret can't be opened with the keys of SECRET_KEY")
+        super().__init__("A sealed secret can't be opened with the given keys")
 
 
 class ConstraintViolated(StaffbookingError):
@@ -201,3 +203,15 @@ class Conflict(StaffbookingError):
 
     def __init__(self, resource: str = "row") -> None:
         super().__init__(f"{resource} was changed by somebody else")
+
+
+class NotificationsGivenUp(StaffbookingError):
+    """Notifications were given up; `faults` has the error of each."""
+
+    code = "notices_given_up"
+
+    def __init__(self, faults: Sequence[Exception]) -> None:
+        self.faults: tuple[Exception, ...] = tuple(faults)
+        number = len(self.faults)
+        super().__init__(f"{number} notice{' was' if number == 1 else 's were'} given up")
+        self.__cause__: BaseException | None = ExceptionGroup("given up", self.faults)

@@ -285,7 +285,7 @@ def _record_check(cls: type[attrs.AttrsInstance]) -> Check:
 
     def check_record(path: str, value: Any, faults: list[FieldError]) -> None:
         if not isinstance(value, cls):
-            faults.append(FieldError(path, f"must be a {cls.__name__}"))
+            faults.append(FieldError(path, f"must be of type {cls.__name__}"))
             return
         prefix = f"{path}." if path else ""
         for name, check in checks:
@@ -297,7 +297,7 @@ def _record_check(cls: type[attrs.AttrsInstance]) -> Check:
 def _instance_check(cls: type) -> Check:
     def check_instance(path: str, value: Any, faults: list[FieldError]) -> None:
         if not isinstance(value, cls):
-            faults.append(FieldError(path, f"must be a {cls.__name__}"))
+            faults.append(FieldError(path, f"must be of type {cls.__name__}"))
 
     return check_instance
 

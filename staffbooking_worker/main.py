@@ -9,10 +9,14 @@ from functools import partial
 
 import anyio
 
-from staffbooking_core.errors import ClockWrong, Conflict, StoreUnavailable
+from staffbooking_core.errors import (
+    ClockWrong,
+    Conflict,
+    NotificationsGivenUp,
+    StoreUnavailable,
+)
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work
-from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import webhook_dispatcher
 from staffbooking_worker.jobs import JOBS, Job
 from staffbooking_worker.waits import Waits

@@ -31,6 +31,12 @@ def test_a_seal_does_not_contain_its_secret() -> None:
     assert not any(SECRET in each or b"old secret" in each for each in sealed)
 
 
+def test_a_broken_seal_names_no_setting() -> None:
+    """The error speaks of the given keys: who embeds the library has no settings."""
+    with pytest.raises(SealBroken, match=r"^A sealed secret can't be opened with the given"):
+        NEW.open("webhook", OLD.seal("webhook", SECRET, 7), 7)
+
+
 def test_a_cut_seal_is_broken() -> None:
     """A truncated seal is broken."""
     sealed = OLD.seal("webhook", SECRET, 7)

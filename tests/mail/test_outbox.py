@@ -21,6 +21,7 @@ from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND, add_user
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_adapters.testing.store import StoreOpener
 from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.errors import NotificationsGivenUp
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.memory_deployment import memory_ports
@@ -144,7 +145,7 @@ async def test_an_undeliverable_mail_is_given_up(each_store: object) -> None:
     await add_notification(each_store, make_notification(sam.id, subject="two"))  # type: ignore[arg-type]
     async with run_smtp_server() as server, workers(each_store, server) as [ports]:
         server.replies_by_recipient = {"ada@example.com": "550 no such user"}
-        with pytest.raises(notifications.NotificationsGivenUp) as raised:
+        with pytest.raises(NotificationsGivenUp) as raised:
             await notifications.send_notifications(ports)
         assert [*map(str, raised.value.faults)] == ["the server refused the recipient (550)"]
         server.replies_by_recipient = {}

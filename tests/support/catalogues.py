@@ -142,6 +142,11 @@ def _error_messages(tree: ast.Module) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Name(id="NotFound"), args=[ast.Constant(value=str(thing))]):
                 yield f"{thing} not found"
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
+                args=[ast.Constant(), ast.Constant(value=str(sentence))],
+            ):
+                yield sentence  # Of a class of its own, such as the end of a session.
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in _MESSAGE_PLACE:
                 if len(arguments) > (place := _MESSAGE_PLACE[name]) and (
                     text := _text(arguments[place])

@@ -267,6 +267,12 @@ async def test_an_element_of_another_type_is_named(scene: BookingScenario) -> No
     assert fields_of(caught) == ["user_ids.1"]
 
 
+async def test_a_value_of_another_class_is_named(scene: BookingScenario) -> None:
+    """An argument that must be of a class of the core is told which."""
+    with pytest.raises(InvalidField, match="actor: must be of type Actor"):
+        await actions.accept(scene.ports, cast("Any", 7), 7)
+
+
 async def test_a_duration_of_another_type_is_named(scene: BookingScenario) -> None:
     """An argument that must be a duration is named where it is none."""
     with pytest.raises(InvalidField, match="time_limit: must be a duration"):

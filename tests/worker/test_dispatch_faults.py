@@ -222,7 +222,7 @@ async def test_an_endpoint_without_its_key_is_skipped(
     async with running_dispatcher(post.ports):
         await wait_until(lambda: len(sender.sent) == 20)
     assert {*sender.urls()} == {healthy.url}
-    assert f"webhook {sealed.id}: a sealed secret can't be opened" in caplog.text
+    assert f"webhook {sealed.id}: A sealed secret can't be opened" in caplog.text
 
 
 async def test_drain_raises_an_error_of_a_claim(

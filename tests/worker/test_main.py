@@ -15,9 +15,8 @@ from staffbooking_adapters.testing.builders_notifications import add_notificatio
 from staffbooking_adapters.testing.builders_webhooks import add_event
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, WebhookEndpoint
-from staffbooking_core.errors import Conflict, StoreUnavailable
+from staffbooking_core.errors import Conflict, NotificationsGivenUp, StoreUnavailable
 from staffbooking_core.ports import Email, Hint, Ports, UndeliverableEmail
-from staffbooking_core.usecases.notifications.notifications import NotificationsGivenUp
 from staffbooking_worker import main
 from staffbooking_worker.jobs import JOBS, Job
 from tests.support.memory_deployment import memory_ports

@@ -13,6 +13,8 @@ from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.errors import RuleBroken
 
 __all__ = [
     "Dispute",
@@ -146,6 +148,18 @@ def dispute_opener(booking: Booking) -> Party | None:
     """The party that opened the newest dispute. A chargeback counts as the customer's; their bank
     acts for them."""
     return Party.CUSTOMER if booking.disputed_by is Party.PROCESSOR else booking.disputed_by
+
+
+def check_split(booking: Booking, share: int) -> None:
+    """Check the customer's part of a split: up to the price held, or everything, since the premium
+    is refunded in full or not at all. Raises RuleBroken `split_out_of_range`."""
+    held, premium = booking.escrow, booking.insurance_premium
+    if share <= 0 or (share != held and share > held - premium):
+        shown = Currency(booking.currency).to_decimal
+        bounds = f"from {shown(1)} to {shown(held - premium)}"
+        if premium:
+            bounds += f", or all {shown(held)} with the premium"
+        raise RuleBroken("split_out_of_range", f"The customer's part must be {bounds}")
 
 
 def newest_dispute(booking: Booking) -> Dispute | None:

@@ -19,6 +19,7 @@ from staffbooking_core.domain.bookings.booking import (
     TransitionInput,
     TransitionResult,
 )
+from staffbooking_core.domain.bookings.disputes import check_split
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Effect, Party, Trigger
 from staffbooking_core.domain.bookings.notes import (
     alert,
@@ -30,7 +31,7 @@ from staffbooking_core.domain.bookings.notes import (
 from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.refunds import RefundReason
-from staffbooking_core.domain.bookings.timers import payment_deadline
+from staffbooking_core.domain.bookings.timers import expiry_time
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import Split
 from staffbooking_core.domain.payments.processor import (
@@ -43,7 +44,6 @@ from staffbooking_core.domain.payments.processor import (
     ReversePayout,
 )
 from staffbooking_core.domain.shared.money import split_fee
-from staffbooking_core.errors import RuleBroken
 from staffbooking_core.policy import Policy
 
 
@@ -86,7 +86,7 @@ def _order_checkout(
 
 
 def _build_open_checkout(booking: Booking, inputs: TransitionInput, policy: Policy) -> OpenCheckout:
-    latest = min(inputs.now + policy.checkout_lifetime, payment_deadline(booking, policy))
+    latest = min(inputs.now + policy.checkout_lifetime, expiry_time(booking, policy))
     page = f"{policy.base_url}/bookings/{booking.id}/return"
     return OpenCheckout(
         amount=booking.total_amount,
@@ -192,12 +192,8 @@ def _refund_full(
 def _refund_part(
     result: TransitionResult, inputs: TransitionInput, policy: Policy
 ) -> TransitionResult:
-    """A refund up to the price held, or of everything: the premium is refunded in full or not at
-    all."""
-    held, premium = result.booking.escrow, result.booking.insurance_premium
-    full = inputs.refund_amount == held
-    if inputs.refund_amount <= 0 or (not full and inputs.refund_amount > held - premium):
-        raise RuleBroken("split_out_of_range", "A split is up to the price held, or all of it")
+    check_split(result.booking, inputs.refund_amount)
+    full = inputs.refund_amount == result.booking.escrow
     return _settle_escrow(result, inputs, policy, refund=inputs.refund_amount, is_full=full)
 
 

@@ -82,15 +82,15 @@ def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
     return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
 
 
-def payment_deadline(booking: Booking, policy: Policy) -> datetime:
-    """The time at which an unaccepted or unpaid booking expires."""
+def expiry_time(booking: Booking, policy: Policy) -> datetime:
+    """When a booking expires that is not accepted, or not paid: its payment deadline."""
     if policy.payment_window is None or booking.accepted_at is None:
         return booking.starts_at
     return min(booking.starts_at, booking.accepted_at + policy.payment_window)
 
 
 _TIMER_TIMES: dict[TimerKind, Callable[[Booking, Policy], datetime | None]] = {
-    TimerKind.EXPIRE: payment_deadline,
+    TimerKind.EXPIRE: expiry_time,
     TimerKind.REMIND: _reminder_time,
     TimerKind.ASK_CHECK_IN: _check_in_question_time,
     TimerKind.AUTO_COMPLETE: _completion_time,

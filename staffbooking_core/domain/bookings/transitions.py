@@ -12,7 +12,7 @@ I/O.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from attrs import evolve
 
@@ -38,7 +38,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
     find_allowed_parties,
 )
-from staffbooking_core.domain.bookings.timers import next_timer, payment_deadline
+from staffbooking_core.domain.bookings.timers import expiry_time, next_timer
 from staffbooking_core.domain.payments.processor import ChargebackStatus
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.errors import Forbidden, RuleBroken, VersionMismatch
@@ -69,10 +69,37 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
 def check_party(status: BookingStatus, trigger: Trigger, party: Party) -> None:
     """Raise Forbidden for the wrong party, before any rule about the status."""
     transition = TRANSITIONS[status].get(trigger)
-    if party not in (
-        find_allowed_parties(trigger) if transition is None else transition.allowed_parties
-    ):
-        raise Forbidden("wrong_party", f"The {party} may not do this to a booking")
+    allowed = find_allowed_parties(trigger) if transition is None else transition.allowed_parties
+    if party not in allowed:
+        raise _wrong_party(trigger, party, allowed)
+
+
+def _wrong_party(trigger: Trigger, party: Party, allowed: Collection[Party]) -> Forbidden:
+    message = f"The {_NAMES.get(party, party)} may not {_action(trigger)}"
+    *others, last = [f"the {_NAMES.get(each, each)}" for each in Party if each in allowed] or [""]
+    if last:
+        whose = f"{', '.join(others)} or {last}" if others else last
+        message += f": only {whose} may"
+    return Forbidden("wrong_party", message)
+
+
+_NAMES: dict[Party, str] = {Party.STAFF: "staff member", Party.API: "owner of the API key"}
+"""Names of parties in messages, where they differ from the record's."""
+
+
+def _action(trigger: Trigger) -> str:
+    """What a party does by a trigger, in messages."""
+    match trigger:
+        case Trigger.CHECKOUT:
+            return "pay"
+        case Trigger.NO_SHOW:
+            return "report an absence"
+        case Trigger.WITHDRAW:
+            return "withdraw the dispute"
+        case Trigger.RELEASE | Trigger.REFUND | Trigger.SPLIT:
+            return "resolve the dispute"
+        case _:
+            return trigger.replace("_", " ")
 
 
 def _check_version(booking: Booking, inputs: TransitionInput) -> None:
@@ -184,11 +211,11 @@ def _refuse(guard: Guard, message: str) -> None:
 
 
 def _check_before_start(booking: Booking, inputs: TransitionInput, policy: Policy) -> None:
-    deadline = booking.starts_at
+    deadline, message = booking.starts_at, "The event has begun"
     if inputs.trigger is Trigger.CHECKOUT:
-        deadline = payment_deadline(booking, policy)
+        deadline, message = expiry_time(booking, policy), "The time to pay has passed"
     if inputs.now >= deadline:
-        _refuse(Guard.BEFORE_START, "The event has begun, or the time to pay has passed")
+        _refuse(Guard.BEFORE_START, message)
 
 
 def _check_cancellable(booking: Booking, inputs: TransitionInput, _: Policy) -> None:
@@ -211,7 +238,9 @@ def _check_check_in_open(booking: Booking, inputs: TransitionInput, policy: Poli
         return
     if not booking.starts_at - policy.check_in_lead <= inputs.now <= booking.ends_at:
         lead = format_duration(policy.check_in_lead)
-        _refuse(Guard.CHECK_IN_OPEN, f"Check-in opens {lead} before the start, closes at the end")
+        _refuse(
+            Guard.CHECK_IN_OPEN, f"Check-in opens {lead} before the start and closes at the end"
+        )
 
 
 def _check_not_checked_in(booking: Booking, _: TransitionInput, __: Policy) -> None:

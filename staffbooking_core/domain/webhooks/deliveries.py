@@ -271,8 +271,8 @@ def apply_attempt_to_delivery(
 ) -> Delivery:
     """The delivery after an attempt, by the retry schedule of the policy.
 
-    A wait starts at the end of the failed attempt. After the last wait's attempt the delivery has
-    failed.
+    A wait starts at the end of the failed attempt. If the attempt after the last wait fails, the
+    delivery has failed.
     """
     attempts, tries = delivery.attempts + 1, delivery.tries + 1
     if outcome.error is None:

@@ -10,7 +10,12 @@ from attrs import evolve, field, frozen
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role, Subscription, User
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.companions.companion import Approval, Companion, missing_fields
+from staffbooking_core.domain.companions.companion import (
+    Approval,
+    Companion,
+    draft_companion,
+    missing_fields,
+)
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.domain.notifications.notifications import password_changed_notification
 from staffbooking_core.errors import (
@@ -190,16 +195,20 @@ async def list_companions(
 
 @validated
 async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
-    """Approve or suspend a companion: only approved ones are listed and can be booked. Locks the
-    companion.
+    """Approve or suspend a companion, also a draft that is not stored yet: only approved ones are
+    listed and can be booked. Locks the companion.
 
-    Raises NotFound, and RuleBroken `profile_incomplete` where an approval lacks profile fields.
+    Raises NotFound for whoever is no staff member, and RuleBroken `profile_incomplete` where an
+    approval lacks profile fields.
     """
 
     async def unit(tx: Transaction) -> Companion:
         companion = await tx.companions.lock_companion(companion_id)
         if companion is None:
-            raise NotFound("Companion")
+            user = await tx.accounts.lock_user(companion_id)  # Holds up their own first change.
+            if user is None or user.role is not Role.STAFF or user.erased_at is not None:
+                raise NotFound("Companion")
+            companion = await tx.companions.lock_companion(user.id) or draft_companion(user)
         if approval is Approval.APPROVED and (lacking := missing_fields(companion)):
             fields = ", ".join(lacking)
             raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")

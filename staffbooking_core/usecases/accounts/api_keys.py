@@ -50,7 +50,7 @@ async def rotate(
     without an overlap the old one is revoked. Locks the owner.
 
     Raises Forbidden `subscription_required`, NotFound, RuleBroken `key_not_active` where the old
-    key works no longer and `too_many_keys` where both are one too many, and InvalidField on
+    key no longer works and `too_many_keys` where both are one too many, and InvalidField on
     `expires_at`.
     """
     now = ports.clock.wall()
@@ -66,7 +66,7 @@ async def rotate(
             raise NotFound("API key")
         replaced = keys[key_id]
         if not replaced.is_active(now):
-            raise RuleBroken("key_not_active", "This key works no longer: create a new one")
+            raise RuleBroken("key_not_active", "This key no longer works: create a new one")
         if overlap:
             replaced = replaced.retire(now + overlap)
             await tx.accounts.save_api_key_expiry(replaced)

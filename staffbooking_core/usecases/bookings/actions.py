@@ -215,7 +215,12 @@ def available_triggers(
     booking: Booking, party: Party, now: datetime, policy: Policy
 ) -> tuple[Trigger, ...]:
     """The triggers that a party may use on a booking at `now` (business time). Checks the rules
-    only: nothing is saved."""
+    only: nothing is saved.
+
+    DECLINE, CHECK_IN and CONFIRM are served by `apply_trigger`; ACCEPT by `accept`, CHECKOUT by
+    `open_checkout`, CANCEL by `cancel`; NO_SHOW, DISPUTE and WITHDRAW by `report_no_show`,
+    `open_dispute` and `withdraw_dispute` of `disputes`.
+    """
 
     def is_available(trigger: Trigger) -> bool:
         try:
@@ -299,6 +304,10 @@ def _slot_taken() -> RuleBroken:
     return CompanionUnavailable("booked", "The slot is taken by another booking")
 
 
+_PLAIN_TRIGGERS = (Trigger.DECLINE, Trigger.CHECK_IN, Trigger.CONFIRM)
+"""Triggers that have no checks besides those of the lifecycle table."""
+
+
 @validated
 async def apply_trigger(
     ports: Ports,
@@ -308,12 +317,14 @@ async def apply_trigger(
     reason: str | None = None,
     allowed_versions: Versions = None,
 ) -> Booking:
-    """Apply a trigger that needs no input but an optional reason: decline, check in, confirm.
+    """Apply a trigger that needs no input but an optional reason: DECLINE, CHECK_IN or CONFIRM.
     Locks the booking.
 
-    Raises NotFound, Forbidden `wrong_party`, VersionMismatch, and RuleBroken with the code of the
-    refused transition or guard.
+    Raises InvalidField on `trigger` for another one, NotFound, Forbidden `wrong_party`,
+    VersionMismatch, and RuleBroken with the code of the refused transition or guard.
     """
+    if trigger not in _PLAIN_TRIGGERS:
+        raise invalid_field("trigger", f"must be one of {', '.join(_PLAIN_TRIGGERS)}")
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:

@@ -292,7 +292,7 @@ _VERDICTS = {
     Trigger.REFUND: "for the customer",
     Trigger.SPLIT: "with the money shared",
 }
-"""How the alert tells each resolution."""
+"""The triggers that resolve a dispute, and how the alert tells each resolution."""
 
 
 @validated
@@ -307,9 +307,14 @@ async def resolve_dispute(
     """Resolve a dispute by RELEASE, REFUND or SPLIT; `amount` is the customer's part of a split in
     minor units, `actor_id` the id of the admin, if it is one with an account. Locks the booking.
 
-    Raises NotFound, and RuleBroken `booking_not_disputed`, `split_out_of_range`, or
-    `chargeback_open` where the processor decides.
+    Raises InvalidField on `trigger` for another one and on `amount` beside no split, NotFound, and
+    RuleBroken `booking_not_disputed`, `split_out_of_range`, or `chargeback_open` where the
+    processor decides.
     """
+    if trigger not in _VERDICTS:
+        raise invalid_field("trigger", f"must be one of {', '.join(_VERDICTS)}")
+    if amount and trigger is not Trigger.SPLIT:
+        raise invalid_field("amount", "is for a split only")
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:

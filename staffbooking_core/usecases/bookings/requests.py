@@ -73,11 +73,11 @@ async def request_booking(ports: Ports, actor: Actor, command: RequestBooking) -
     has accepted a booking in between, the request is decided again. Raises NotFound for a companion
     that is not listed; InvalidField with every invalid field; Forbidden `customers_only`;
     RuleBroken `companion_unavailable`, `amount_too_small` or `rebooking_not_available`;
-    Unauthenticated where the actor was disabled or erased meanwhile.
+    Unauthenticated where the actor is unknown, disabled or erased.
     """
     email = command.customer_email if isinstance(command, RequestBookingFor) else None
-    if email is None and actor.role is not Role.CUSTOMER:
-        raise Forbidden("customers_only", "Only customers book for themselves")
+    if email is None:
+        _check_is_customer(actor.role)
     for _ in range(MAX_REQUEST_ATTEMPTS):
         try:
             return await _decide_and_save(ports, actor, command, email)
@@ -99,8 +99,10 @@ async def _decide_and_save(
             command.companion_id, email, actor.user_id if email is None else None, day
         )
     now = ports.clock.business_at(context.clock_offset)
-    if email is None and _is_disabled(context.customer):
-        raise _unauthenticated(actor)
+    if email is None:
+        if (customer := context.customer) is None or customer.disabled_at is not None:
+            raise _unauthenticated(actor)
+        _check_is_customer(customer.role)
     booking, seen_acceptances = _price_booking(ports, actor, command, context, now)
     try:
         return await _save_booking(
@@ -153,10 +155,15 @@ def _is_disabled(user: User | None) -> bool:
     return user is None or user.disabled_at is not None
 
 
+def _check_is_customer(role: Role) -> None:
+    if role is not Role.CUSTOMER:
+        raise Forbidden("customers_only", "Only customers book for themselves")
+
+
 def _unauthenticated(actor: Actor) -> Unauthenticated:
     if actor.key_id is not None:
         return Unauthenticated("invalid_api_key", "The API key is not valid")
-    return Unauthenticated("unauthenticated", "The session has ended: sign in again")
+    return Unauthenticated("unauthenticated", "The account is unknown or disabled")
 
 
 @frozen

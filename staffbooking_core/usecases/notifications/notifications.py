@@ -13,7 +13,7 @@ with growing delays until the notification is given up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
@@ -27,7 +27,7 @@ from staffbooking_core.domain.notifications.notifications import (
     NotificationKind,
     UndeliverableEmail,
 )
-from staffbooking_core.errors import StaffbookingError
+from staffbooking_core.errors import NotificationsGivenUp
 from staffbooking_core.ports import (
     DueNotification,
     Lease,
@@ -51,18 +51,6 @@ long to be sent again."""
 
 _TOKEN_KINDS = frozenset({NotificationKind.VERIFY_EMAIL, NotificationKind.RESET_PASSWORD})
 """Kinds whose links are useless to a disabled user."""
-
-
-class NotificationsGivenUp(StaffbookingError):
-    """Notifications were given up; `faults` has the error of each."""
-
-    code = "notices_given_up"
-
-    def __init__(self, faults: Sequence[Exception]) -> None:
-        self.faults: tuple[Exception, ...] = tuple(faults)
-        number = len(self.faults)
-        super().__init__(f"{number} notice{' was' if number == 1 else 's were'} given up")
-        self.__cause__: BaseException | None = ExceptionGroup("given up", self.faults)
 
 
 @validated

@@ -136,8 +136,8 @@ async def authorize(ports: Ports, user: User | None, endpoint_id: int) -> None:
 async def update_endpoint(
     ports: Ports, user: User | None, endpoint_id: int, command: ChangeWebhook
 ) -> WebhookEndpoint:
-    """Change the given fields. Deliveries of a paused endpoint are held until it is active again;
-    those of an endpoint that is no longer ordered wait no longer. Locks the endpoint. Raises
+    """Change the given fields. Deliveries of a paused endpoint are held until it is active again.
+    If `ordered` is turned off, waiting deliveries are sent at once. Locks the endpoint. Raises
     NotFound."""
 
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:

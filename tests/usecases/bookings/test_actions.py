@@ -20,7 +20,14 @@ from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.companions.companion import CompanionQuery
-from staffbooking_core.errors import ConstraintViolated, Forbidden, NotFound, RuleBroken
+from staffbooking_core.errors import (
+    ConstraintViolated,
+    FieldError,
+    Forbidden,
+    InvalidField,
+    NotFound,
+    RuleBroken,
+)
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import BOOKING_OVERLAP
 from staffbooking_core.usecases.bookings import actions, requests
@@ -280,9 +287,19 @@ async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
     actor = getattr(scene, wrong)
     with pytest.raises(Forbidden):
         await actions.authorize(scene.ports, actor, booking.id, trigger)
-    if trigger is not Trigger.CHECKOUT:
+    if trigger in ACTS:
         with pytest.raises(Forbidden):
             await scene.move(booking, trigger, actor)
+
+
+@pytest.mark.parametrize("trigger", sorted({*Trigger} - {*ACTS}))
+async def test_a_trigger_with_checks_of_its_own_is_refused(scene, trigger):
+    """A trigger that another call serves, with its checks, is refused before anything is loaded."""
+    ghost = evolve(await scene.request(), id=999)
+    with pytest.raises(InvalidField) as caught:
+        await scene.move(ghost, trigger, scene.staff)
+    fault = FieldError("trigger", "must be one of decline, check_in, confirm")
+    assert caught.value.field_errors == (fault,)
 
 
 async def test_who_booked_reads_and_does_not_act(scene):

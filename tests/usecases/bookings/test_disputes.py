@@ -6,13 +6,15 @@ import pytest
 
 from staffbooking_adapters.testing.builders import DAY, HOUR
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
-from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
+from staffbooking_core.errors import FieldError, Forbidden, InvalidField, NotFound, RuleBroken
 from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.bookings import disputes
 
 pytestmark = pytest.mark.anyio
 
 T = Trigger
+RESOLUTIONS = {T.RELEASE: 0, T.REFUND: 0, T.SPLIT: 1}
+"""The triggers that resolve a dispute, each with an amount that it takes."""
 
 
 async def code_of(call):
@@ -81,18 +83,39 @@ async def test_a_split_out_of_range_changes_nothing(scene):
     assert await scene.booking(booking) == booking
 
 
+@pytest.mark.parametrize("trigger", sorted({*T} - {*RESOLUTIONS}))
+async def test_a_trigger_that_resolves_nothing_is_refused(scene, trigger):
+    """A trigger that is no resolution is refused before anything is loaded."""
+    with pytest.raises(InvalidField) as caught:
+        await disputes.resolve_dispute(scene.ports, "BK000000000000", trigger, note="x")
+    [fault] = caught.value.field_errors
+    assert fault == FieldError(
+        "trigger", "must be one of resolve_release, resolve_refund, resolve_split"
+    )
+
+
+@pytest.mark.parametrize("trigger", [T.RELEASE, T.REFUND])
+async def test_only_a_split_has_an_amount(scene, trigger):
+    """An amount beside another resolution than a split is refused, and changes nothing."""
+    booking = await disputed(scene, "paid")
+    with pytest.raises(InvalidField) as caught:
+        await scene.resolve(booking, trigger, 5_000)
+    assert caught.value.field_errors == (FieldError("amount", "is for a split only"),)
+    assert await scene.booking(booking) == booking
+
+
 @pytest.mark.parametrize(
-    ("trigger", "verdict"),
+    ("trigger", "amount", "verdict"),
     [
-        (T.RELEASE, "for the staff member"),
-        (T.REFUND, "for the customer"),
-        (T.SPLIT, "with the money shared"),
+        (T.RELEASE, 0, "for the staff member"),
+        (T.REFUND, 0, "for the customer"),
+        (T.SPLIT, 1, "with the money shared"),
     ],
 )
-async def test_the_alert_tells_the_verdict_in_words(scene, trigger, verdict):
+async def test_the_alert_tells_the_verdict_in_words(scene, trigger, amount, verdict):
     """The alert of a resolution says whom it favours and why, in words of people."""
     booking = await disputed(scene, "paid")
-    await disputes.resolve_dispute(scene.ports, booking.code, trigger, 1, note="Both agree")
+    await disputes.resolve_dispute(scene.ports, booking.code, trigger, amount, note="Both agree")
     await scene.settle_down()
     told = f"the dispute of booking {booking.code} was resolved, {verdict}: Both agree"
     assert told in [text for _, text in scene.ports.notifier.alerts]
@@ -194,8 +217,8 @@ async def test_the_processor_alone_decides_a_chargeback(scene):
     """An admin cannot resolve a booking during a chargeback."""
     booking = await disputed(scene, "paid")
     await scene.charge_back(booking)
-    for trigger in (T.RELEASE, T.REFUND, T.SPLIT):
-        assert await code_of(scene.resolve(booking, trigger, 1)) == "chargeback_open"
+    for trigger, amount in RESOLUTIONS.items():
+        assert await code_of(scene.resolve(booking, trigger, amount)) == "chargeback_open"
     found = await scene.charge_back(booking, "won")
     assert found.status is BookingStatus.COMPLETED
 

@@ -112,6 +112,20 @@ async def test_only_customers_book_for_themselves(scene):
             await scene.request(by=actor)
 
 
+async def test_the_account_of_a_customer_is_a_customers(scene):
+    """An actor who is a customer only by their own word is refused like one of another role."""
+    with pytest.raises(Forbidden) as caught:
+        await scene.request(by=evolve(scene.admin, role=Role.CUSTOMER))
+    assert caught.value.code == "customers_only"
+
+
+async def test_an_unknown_actor_is_told_so(scene):
+    """A user id that nobody has is told as an account, whether the caller has sessions or not."""
+    with pytest.raises(Unauthenticated) as caught:
+        await scene.request(by=Actor(999, Role.CUSTOMER))
+    assert caught.value.message == "The account is unknown or disabled"
+
+
 async def test_by_api_one_books_for_a_registered_customer(scene):
     """The key's owner is recorded as booker, the customer of the address as customer."""
     owner = await add_subscriber(scene.ports.store)

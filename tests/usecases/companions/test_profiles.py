@@ -227,6 +227,30 @@ async def test_an_unfinished_profile_is_not_approved(scene, lacking):
     await administration.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
 
 
+async def test_a_profile_that_was_never_saved_is_not_approved(scene):
+    """Approval names all that a newly registered staff member's draft lacks."""
+    actor = await newcomer(scene)
+    with pytest.raises(RuleBroken) as caught:
+        await administration.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
+    assert caught.value.code == "profile_incomplete"
+
+
+async def test_a_profile_that_was_never_saved_is_suspended(scene):
+    """A suspension of a newly registered staff member is kept with the draft."""
+    actor = await newcomer(scene)
+    await administration.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
+    assert (await stored(scene, actor)).approval is Approval.SUSPENDED
+
+
+async def test_only_staff_members_have_an_approval(scene):
+    """The approval of a customer or of an erased staff member raises NotFound."""
+    gone = await newcomer(scene)
+    await privacy.erase_person(scene.ports, gone.user_id)
+    for number in (scene.customer.user_id, gone.user_id):
+        with pytest.raises(NotFound):
+            await administration.set_approval(scene.ports, number, Approval.APPROVED)
+
+
 # Hours ----------------------------------------------------------------------------------
 
 

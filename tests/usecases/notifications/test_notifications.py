@@ -12,7 +12,7 @@ from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND, add_user, make_lease
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_core.domain.accounts.users import User
-from staffbooking_core.errors import RuleBroken
+from staffbooking_core.errors import NotificationsGivenUp, RuleBroken
 from staffbooking_core.ports import (
     Email,
     NotificationKind,
@@ -97,7 +97,7 @@ async def test_retries_have_growing_delays(ports: Ports, notifier: CallbackNotif
         pass_time(ports, ports.clock.wall() + wait)
         assert await notifications.send_notifications(ports) == 1
     pass_time(ports, ports.clock.wall() + POLICY.notification_retry_delays[-1])
-    with pytest.raises(notifications.NotificationsGivenUp) as raised:
+    with pytest.raises(NotificationsGivenUp) as raised:
         await notifications.send_notifications(ports)
     [fault] = raised.value.faults
     assert str(raised.value) == "1 notice was given up"
@@ -113,7 +113,7 @@ async def test_an_undeliverable_email_is_given_up_at_once(
 ) -> None:
     """An undeliverable e-mail is given up at once, after all others were sent."""
     notifier.before = failing("one", fault=UndeliverableEmail)
-    with pytest.raises(notifications.NotificationsGivenUp) as raised:
+    with pytest.raises(NotificationsGivenUp) as raised:
         await notifications.send_notifications(ports)
     assert list(map(str, raised.value.faults)) == ["one"]
     assert notifier.told == ["two", "three"]
@@ -132,7 +132,7 @@ async def test_an_unknown_kind_does_not_block_others(
         pass_time(ports, ports.clock.wall() + wait)
         assert await notifications.send_notifications(ports) == 1
     pass_time(ports, ports.clock.wall() + POLICY.notification_retry_delays[-1])
-    with pytest.raises(notifications.NotificationsGivenUp) as raised:
+    with pytest.raises(NotificationsGivenUp) as raised:
         await notifications.send_notifications(ports)
     [fault] = raised.value.faults
     assert fault.__notes__ == ["notice 4 (of_tomorrow) was given up"]
