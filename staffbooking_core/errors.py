@@ -107,7 +107,8 @@ class RuleBroken(StaffbookingError):
 
 
 class CompanionUnavailable(RuleBroken):
-    """The companion cannot be booked at that time; `reason` is one of CONTRACT 4."""
+    """The companion cannot be booked at that time. `reason` is the first that holds of `horizon`,
+    `notice`, `day_off`, `outside_hours`, `booked` and `busy` (CONTRACT 4)."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason

@@ -94,7 +94,7 @@ class Policy:
     detail_reviews: int = 10
     """Number of newest reviews in a companion's detail."""
 
-    # Hosted checkout (PAYMENTS 2)
+    # Hosted checkout
     checkout_lifetime: timedelta = 23 * HOUR
     """How long a page for the payment is open, unless the booking expires before."""
     checkout_minimum: timedelta = timedelta(minutes=35)
@@ -106,7 +106,7 @@ class Policy:
     processor_timeout: timedelta = timedelta(seconds=12)
     """Timeout for calls of the processor by workers."""
 
-    # Recovery of lost processor events (PAYMENTS 4)
+    # Recovery of lost processor events
     processor_event_poll_interval: timedelta = timedelta(minutes=5)
     open_intent_poll_interval: timedelta = timedelta(minutes=15)
     refund_poll_interval: timedelta = timedelta(hours=6)
@@ -183,7 +183,7 @@ class Policy:
     """Recipients are notified by mail of a message unread for this long, once until they read
     again."""
 
-    # Background work (RELIABILITY 3.1)
+    # Background work
     lease_duration: timedelta = timedelta(seconds=15)
     """How long a worker's claim of due work holds: longer than `processor_timeout`."""
 

@@ -14,7 +14,7 @@ from staffbooking_core.domain.bookings.booking import (
 )
 from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.bookings.timers import next_timer
-from staffbooking_core.domain.bookings.transitions import apply_transition
+from staffbooking_core.domain.bookings.transitions import apply_transition, check_version
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.search_index import booked_days, find_marks_on
 from staffbooking_core.domain.notifications.notifications import notifications_for
@@ -31,6 +31,8 @@ from staffbooking_core.representations.bookings import booking_record
 from staffbooking_core.representations.events import booking_event
 from staffbooking_core.usecases.messaging.messages import update_event_group
 
+Versions = frozenset[int] | None
+"""The published versions of a booking that a caller accepts (If-Match); None for any."""
 LOCAL_DAY_MARGIN = timedelta(days=2)
 """Two intervals that are further apart than this share no local day in any timezone."""
 
@@ -79,12 +81,16 @@ def _with_version(ports: Ports, before: Booking, after: Booking) -> Booking:
     return after if seen == shown else evolve(after, version=before.version + 1)
 
 
-async def lock_by_code(bookings: BookingsWritePort, code: str) -> Booking:
-    """A booking by its public code, locked until the transaction ends. Raises NotFound."""
+async def lock_by_code(
+    bookings: BookingsWritePort, code: str, allowed_versions: Versions = None
+) -> Booking:
+    """A booking by its public code, locked until the transaction ends. Raises NotFound, and
+    VersionMismatch for another version than those that are allowed."""
     found = await bookings.booking_by_code(code)
     booking = None if found is None else await bookings.lock_booking(found.id)
     if booking is None:
         raise NotFound("Booking")
+    check_version(booking, allowed_versions)
     return booking
 
 

@@ -56,7 +56,7 @@ async def advance_clock(ports: Ports, step: timedelta) -> datetime:
     """Move business time ahead by `step`; returns the new business time.
 
     Raises NotFound without a sandbox, RuleBroken `clock_backwards`, and InvalidField on
-    `advance_seconds` beyond _MAX_CLOCK_OFFSET.
+    `advance_seconds` if the clock would be more than 3,660 days ahead.
     """
     return await _move_clock(ports, "advance_seconds", lambda now: now + step)
 
@@ -66,7 +66,7 @@ async def set_clock(ports: Ports, to: datetime) -> datetime:
     """Set business time to an instant that is not in its past; returns the new business time.
 
     Raises NotFound without a sandbox, RuleBroken `clock_backwards`, and InvalidField on `set_to`
-    beyond _MAX_CLOCK_OFFSET.
+    if the clock would be more than 3,660 days ahead.
     """
     return await _move_clock(ports, "set_to", lambda _: to)
 

@@ -1,4 +1,4 @@
-"""The security headers of every response (RELIABILITY 2.1)."""
+"""The security headers of every response."""
 
 from staffbooking_core.policy import Policy
 from staffbooking_http.api.endpoint import Header

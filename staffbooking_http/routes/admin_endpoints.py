@@ -82,6 +82,7 @@ class AuditedResource:
     check: Callable[[Call], Awaitable[object]]
     """Raises NotFound where the path names nothing."""
     is_named_by_code: bool = False
+    """Whether it belongs to a booking, which has a code and a version."""
 
     def id_of(self, call: Call) -> int | str:
         return call.path_code() if self.is_named_by_code else call.path_id(self.resource_name)
@@ -137,6 +138,7 @@ def change_endpoint(
             response_schema=reply_schema(f"{component_name(subject.record)}Reply", **fields),
             rule_codes=rule_codes,
             calls_services=calls_services,
+            is_versioned=subject.is_named_by_code,
             not_found_name=subject.resource_name,
         )(handle)
 

@@ -23,6 +23,7 @@ from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, dispute_cases, disputes
 from staffbooking_core.usecases.payments import ledger_check, payouts, refunds
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
+from staffbooking_http.api.preconditions import allowed_versions
 from staffbooking_http.api.query_string import (
     ListForOperators,
 )
@@ -81,7 +82,9 @@ async def resolve_dispute(call: Call, ports: Ports) -> object:
     trigger = dispute_cases.RESOLUTION_TRIGGERS[wanted.outcome]
     share = dispute_cases.customer_share(wanted, ports.policy.currency)
     booking = await disputes.resolve_dispute(
-        *(ports, call.path_code(), trigger, share, wanted.reason), actor_id=call.user.id
+        *(ports, call.path_code(), trigger, share, wanted.reason),
+        actor_id=call.user.id,
+        allowed_versions=allowed_versions(call),
     )
     [record] = await _dispute_records(ports, [booking])
     return record
@@ -114,10 +117,9 @@ async def list_payouts(call: Call, limit: int, offset: int) -> Sequence[object]:
     rule_codes=("payout_not_pending",),
 )
 async def hold_payout(call: Call, ports: Ports) -> object:
-    reason = call.parsed_input.reason
-    [record] = await _payout_records(
-        ports, [await payouts.hold_payout(ports, call.path_code(), reason)]
-    )
+    code, reason = call.path_code(), call.parsed_input.reason
+    booking = await payouts.hold_payout(ports, code, reason, allowed_versions(call))
+    [record] = await _payout_records(ports, [booking])
     return record
 
 
@@ -125,7 +127,8 @@ async def hold_payout(call: Call, ports: Ports) -> object:
     _PAYOUT, "release", "It is sent when it is due.", rule_codes=("payout_not_on_hold",)
 )
 async def release_payout(call: Call, ports: Ports) -> object:
-    [record] = await _payout_records(ports, [await payouts.release_payout(ports, call.path_code())])
+    booking = await payouts.release_payout(ports, call.path_code(), allowed_versions(call))
+    [record] = await _payout_records(ports, [booking])
     return record
 
 
@@ -137,7 +140,8 @@ async def release_payout(call: Call, ports: Ports) -> object:
     calls_services=True,
 )
 async def retry_payout(call: Call, ports: Ports) -> object:
-    [record] = await _payout_records(ports, [await payouts.retry_payout(ports, call.path_code())])
+    booking = await payouts.retry_payout(ports, call.path_code(), allowed_versions(call))
+    [record] = await _payout_records(ports, [booking])
     return record
 
 
@@ -161,7 +165,7 @@ async def list_refunds(call: Call, limit: int, offset: int) -> Sequence[object]:
     calls_services=True,
 )
 async def retry_refunds(call: Call, ports: Ports) -> object:
-    booking = await refunds.retry_refunds(ports, call.path_code())
+    booking = await refunds.retry_refunds(ports, call.path_code(), allowed_versions(call))
     return booking_record(booking, Party.ADMIN, ports.policy)
 
 

@@ -24,16 +24,6 @@ INTERNAL = re.compile(
 )
 """Papers of the first developers, which no reader has. `PAYMENTS` alone is a setting."""
 
-LEFT = {
-    "staffbooking_core/policy.py",
-    *(
-        f"staffbooking_core/usecases/payments/{name}.py"
-        for name in ("event_polling", "operations", "payees", "reconciliation", "statement")
-    ),
-    "staffbooking_http/api/security_headers.py",
-}
-"""Files that still cite internal papers; none may be added."""
-
 
 def texts(*roots: str) -> Iterator[tuple[str, str]]:
     """The sources and pages below folders of the project, by path; without this file, and without
@@ -85,7 +75,7 @@ def test_no_internal_paper_is_cited() -> None:
     found = {
         path: INTERNAL.findall(text)
         for path, text in texts("staffbooking_*", "docs", "tests", "benchmarks")
-        if path not in LEFT and INTERNAL.search(text)
+        if INTERNAL.search(text)
     }
     assert found == {}
 

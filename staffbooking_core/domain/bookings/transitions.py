@@ -52,7 +52,7 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
     failed guard.
     """
     check_party(booking.status, inputs.trigger, inputs.party)
-    _check_version(booking, inputs)
+    check_version(booking, inputs.allowed_versions)
     transition = find_transition(booking.status, inputs.trigger, inputs.party)
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
@@ -102,8 +102,9 @@ def _action(trigger: Trigger) -> str:
             return trigger.replace("_", " ")
 
 
-def _check_version(booking: Booking, inputs: TransitionInput) -> None:
-    if inputs.allowed_versions is not None and booking.version not in inputs.allowed_versions:
+def check_version(booking: Booking, allowed_versions: frozenset[int] | None) -> None:
+    """Raise VersionMismatch unless the booking has one of these versions; None allows any."""
+    if allowed_versions is not None and booking.version not in allowed_versions:
         raise VersionMismatch(booking.version)
 
 

@@ -91,7 +91,7 @@ async def login(
     ports: Ports, command: Login, ip_address: str, origin: SignInOrigin = _UNKNOWN_ORIGIN
 ) -> tuple[User, str]:
     """Log in; returns the user, and the token of a new session, which is not stored in plaintext.
-    The session keeps its `origin`, by which its user recognizes it.
+    The session keeps its `origin`, by which its user recognizes it; without one it has none.
 
     An unknown e-mail address, a wrong password and a disabled account give the same error after the
     same time. Raises Unauthenticated `bad_credentials`, and RateLimitExceeded after too many

@@ -31,7 +31,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
 from staffbooking_core.representations.bookings import CancellationQuoteRecord
 from staffbooking_core.representations.json_types import format_instant
-from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, advance_booking
+from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, Versions, advance_booking
 from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote, sign_quote
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated, validated_lookup
@@ -242,10 +242,6 @@ async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigge
     async with ports.store.read_view() as view:
         booking, party = require_party(actor, await view.bookings.booking(booking_id))
     check_party(booking.status, trigger, party)
-
-
-Versions = frozenset[int] | None
-"""The published versions of a booking that a caller accepts (If-Match); None for any."""
 
 
 @validated

@@ -28,12 +28,13 @@ from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, invalid_fi
 from staffbooking_core.inputs import AddDisputeStatement, DisputeBooking
 from staffbooking_core.ports import DisputesReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import (
+    Versions,
     advance_booking,
     hold_disabled_payout,
     lock_by_code,
     save_transition,
 )
-from staffbooking_core.usecases.bookings.actions import Versions, require_party
+from staffbooking_core.usecases.bookings.actions import require_party
 from staffbooking_core.validation import validated
 
 __all__ = [
@@ -303,13 +304,14 @@ async def resolve_dispute(
     amount: int = 0,
     note: str | None = None,
     actor_id: int | None = None,
+    allowed_versions: Versions = None,
 ) -> Booking:
     """Resolve a dispute by RELEASE, REFUND or SPLIT; `amount` is the customer's part of a split in
     minor units, `actor_id` the id of the admin, if it is one with an account. Locks the booking.
 
-    Raises InvalidField on `trigger` for another one and on `amount` beside no split, NotFound, and
-    RuleBroken `booking_not_disputed`, `split_out_of_range`, or `chargeback_open` where the
-    processor decides.
+    Raises InvalidField on `trigger` for another one and on `amount` beside no split, NotFound,
+    VersionMismatch, and RuleBroken `booking_not_disputed`, `split_out_of_range`, or
+    `chargeback_open` where the processor decides.
     """
     if trigger not in _VERDICTS:
         raise invalid_field("trigger", f"must be one of {', '.join(_VERDICTS)}")
@@ -318,7 +320,7 @@ async def resolve_dispute(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
-        booking = await lock_by_code(tx.bookings, code)
+        booking = await lock_by_code(tx.bookings, code, allowed_versions)
         transition_input = TransitionInput(
             *(trigger, Party.ADMIN, now),
             reason=note,

@@ -45,7 +45,7 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
     1. A date that is over everywhere, or beyond every horizon, finds nobody without a query.
     2. A date on which companions without limits can be booked all day, in any time zone, is one
        query of the index, unless the limits of a companion are close to that date.
-    3. Of other dates the index gives candidates, whose hours are looked at (`_search_by_hours`).
+    3. Of other dates the index gives candidates, whose hours are looked at: the first 5,000.
 
     Raises InvalidField on `min_price` above `max_price`.
     """

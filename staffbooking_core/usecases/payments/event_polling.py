@@ -1,5 +1,5 @@
 """Recovery of lost processor events: polls the processor's event list, and syncs intents that it
-has not decided yet (PAYMENTS 4).
+has not decided yet (decision 0008).
 
 Both add events to the inbox under names that all workers share, so that each is added once. An
 event that was not lost has no second effect.

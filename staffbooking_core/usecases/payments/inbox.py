@@ -31,6 +31,6 @@ async def add_events(
 
 
 def visit_event_id(subject: object, at: datetime) -> str:
-    """Event name of a sync for a user who waits on a page. It is the same within
-    VISIT_SYNC_INTERVAL, so that page loads do not use up the processor's rate limit."""
+    """Event name of a sync for a user who waits on a page. It is the same for 5
+    seconds, so that page loads do not use up the processor's rate limit."""
     return f"visit:{subject}:{int(at.timestamp() // VISIT_SYNC_INTERVAL.total_seconds())}"

@@ -1,4 +1,4 @@
-"""Runs processor operations: with `payees`, the only writer to the payment processor (PAYMENTS 3).
+"""Runs processor operations: with `payees`, the only writer to the payment processor.
 
 1. An operation is claimed under a lease and marked as sent (`unknown`) in one transaction.
 2. The call is made outside of transactions.

@@ -3,7 +3,7 @@ until it is ready.
 
 As with operations, a payee is claimed and marked as sent in one transaction, the call is made
 outside of transactions, and its outcome is saved in another. Opening moves no money: a lost attempt
-is sent again under its key (PAYMENTS 3).
+is sent again under its key.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def get_payee(ports: Ports, actor: Actor) -> Payee | None:
 @validated
 async def get_payee_on_return(ports: Ports, actor: Actor) -> Payee | None:
     """The payee when its owner returns from the processor's page: synced now, or as it was last
-    known where the processor is unavailable. Synced at most once per VISIT_SYNC_INTERVAL."""
+    known where the processor is unavailable. Synced at most once in 5 seconds."""
     payee = await get_payee(ports, actor)
     if payee is None or payee.ref is None or payee.ready:
         return payee

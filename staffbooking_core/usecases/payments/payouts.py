@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.transitions import check_version
 from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, Transaction
-from staffbooking_core.usecases.booking_writes import advance_booking, lock_by_code
+from staffbooking_core.usecases.booking_writes import Versions, advance_booking, lock_by_code
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
 
@@ -33,32 +34,37 @@ async def payout_operations(ports: Ports, bookings: Iterable[Booking]) -> Mappin
 
 
 @validated
-async def hold_payout(ports: Ports, code: str, note: str | None = None) -> Booking:
+async def hold_payout(
+    ports: Ports, code: str, note: str | None = None, allowed_versions: Versions = None
+) -> Booking:
     """Put a payout on hold that is not made yet. Locks the booking.
 
-    Raises NotFound, and RuleBroken `payout_not_pending`.
+    Raises NotFound, VersionMismatch, and RuleBroken `payout_not_pending`.
     """
-    return await _apply_trigger(ports, code, Trigger.HOLD_PAYOUT, note)
+    return await _apply_trigger(ports, code, Trigger.HOLD_PAYOUT, allowed_versions, note)
 
 
 @validated
-async def release_payout(ports: Ports, code: str) -> Booking:
-    """Release a payout from hold. Locks the booking. Raises NotFound, and RuleBroken
-    `payout_not_on_hold`."""
-    return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT)
+async def release_payout(ports: Ports, code: str, allowed_versions: Versions = None) -> Booking:
+    """Release a payout from hold. Locks the booking.
+
+    Raises NotFound, VersionMismatch, and RuleBroken `payout_not_on_hold`.
+    """
+    return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT, allowed_versions)
 
 
 @validated
-async def retry_payout(ports: Ports, code: str) -> Booking:
+async def retry_payout(ports: Ports, code: str, allowed_versions: Versions = None) -> Booking:
     """Retry a payout now: a failed one as a new operation, one that waits for its next attempt
     ahead of its time. Returns the booking after the attempt.
 
-    Raises NotFound, and RuleBroken `payout_not_failed` for any other payout.
+    Raises NotFound, VersionMismatch, and RuleBroken `payout_not_failed` for any other payout.
     """
     booking = await _get_booking(ports, code)
+    check_version(booking, allowed_versions)
     is_scheduled = booking.payout_status is PayoutStatus.SCHEDULED
     if not (is_scheduled and booking.payout_released_at is not None):
-        await _apply_trigger(ports, code, Trigger.RETRY_PAYOUT)
+        await _apply_trigger(ports, code, Trigger.RETRY_PAYOUT, allowed_versions)
     await operations.run_booking_operations(ports, booking.id)
     return await _get_booking(ports, code)
 
@@ -72,12 +78,12 @@ async def _get_booking(ports: Ports, code: str) -> Booking:
 
 
 async def _apply_trigger(
-    ports: Ports, code: str, trigger: Trigger, note: str | None = None
+    ports: Ports, code: str, trigger: Trigger, allowed_versions: Versions, note: str | None = None
 ) -> Booking:
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
-        booking = await lock_by_code(tx.bookings, code)
+        booking = await lock_by_code(tx.bookings, code, allowed_versions)
         return await advance_booking(
             tx, ports, booking, TransitionInput(trigger, Party.ADMIN, now, reason=note)
         )

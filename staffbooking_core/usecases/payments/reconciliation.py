@@ -1,5 +1,5 @@
 """Reconciliation of bookings with the payment processor: events name a subject, a snapshot of it is
-taken, and `reconcile` applies the snapshot (PAYMENTS 4).
+taken, and `reconcile` applies the snapshot (decision 0008).
 
 1. `receive_webhook` and `event_polling` add events to the inbox.
 2. `process_event` claims an event and syncs its subject.
@@ -60,8 +60,7 @@ async def sync_intent(ports: Ports, intent_id: int, time_limit: timedelta) -> No
 
 @validated
 async def sync_intent_on_visit(ports: Ports, intent_id: int, time_limit: timedelta) -> None:
-    """`sync_intent` for a user who waits on a page, at most once per
-    `inbox.VISIT_SYNC_INTERVAL`."""
+    """`sync_intent` for a user who waits on a page, at most once in 5 seconds."""
     name = inbox.visit_event_id(intent_id, ports.clock.wall())
     if await inbox.add_events(ports, [ProcessorEvent(name, intent_id=intent_id)]):
         await sync_intent(ports, intent_id, time_limit)
@@ -188,7 +187,7 @@ async def _sync_event_subject(ports: Ports, event: ProcessorEvent) -> None:
 @validated
 async def deliver_sandbox_events(ports: Ports, limit: int = _SANDBOX_EVENT_BATCH_SIZE) -> int:
     """Deliver due events of the fake processor in the same way as real ones, and process them at
-    once; returns their number. Returns 0 without a sandbox."""
+    once; returns their number. Returns 0 without a sandbox. `limit`: 16 events by default."""
     if ports.sandbox is None:
         return 0
     events = await ports.sandbox.take_due_events(limit)

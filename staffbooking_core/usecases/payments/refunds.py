@@ -9,7 +9,7 @@ from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports, Transaction
-from staffbooking_core.usecases.booking_writes import lock_by_code, save_transition
+from staffbooking_core.usecases.booking_writes import Versions, lock_by_code, save_transition
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
 
@@ -27,16 +27,16 @@ async def list_failed_refunds(
 
 
 @validated
-async def retry_refunds(ports: Ports, code: str) -> Booking:
+async def retry_refunds(ports: Ports, code: str, allowed_versions: Versions = None) -> Booking:
     """Order each failed refund of a booking again, and run it now; returns the booking after that.
     Locks the booking.
 
-    Raises NotFound, and RuleBroken `no_failed_refund`.
+    Raises NotFound, VersionMismatch, and RuleBroken `no_failed_refund`.
     """
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> int:
-        booking = await lock_by_code(tx.bookings, code)
+        booking = await lock_by_code(tx.bookings, code, allowed_versions)
         owed = failed_refunds(await tx.operations.operations_of(booking.id))
         if not owed:
             raise RuleBroken("no_failed_refund", "No refund of this booking has failed")

@@ -1,4 +1,4 @@
-"""Two-way reconciliation of the ledger with the processor's statement (RELIABILITY 6.19).
+"""Two-way reconciliation of the ledger with the processor's statement.
 
 1. Both sides are read once, in parallel, in the order of bookings; memory use is constant.
 2. Each booking's cash postings are compared with the statement's lines of its intent.

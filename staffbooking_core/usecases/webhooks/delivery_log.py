@@ -157,7 +157,7 @@ async def redeliver(
 @validated
 async def redeliver_failed(ports: Ports, user: User, endpoint_id: int, since: datetime) -> int:
     """Send the failed deliveries of an endpoint again that were created at `since` or later, as
-    `redeliver` does: the newest `_MAX_REDELIVERIES` of them. Returns how many.
+    `redeliver` does: the newest 500 of them. Returns how many.
 
     Locks the endpoint, then the deliveries. Raises NotFound.
     """

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from staffbooking_adapters.testing.builders import DAY
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.usecases.payments import payouts
 from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, json_body
+from tests.http.pages.test_admin_disputes import scene_of
+from tests.http.pages.test_admin_money import failed_refund
 
 pytestmark = pytest.mark.anyio
 
@@ -123,3 +128,50 @@ async def test_a_stranger_gets_404_under_if_match(world: HttpDeployment) -> None
     for value in ('"9"', "9"):
         answer = await stranger.post(f"{path}/cancel", headers={"if-match": value})
         assert answer.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("act", "body", "makes"),
+    [
+        ("payouts/{}/hold", {}, "completed"),
+        ("payouts/{}/release", {}, "held"),
+        ("payouts/{}/retry", {}, "unpaid"),
+        ("refunds/{}/retry", {}, "not refunded"),
+        ("disputes/{}/resolve", {"outcome": "refund"}, "disputed"),
+    ],
+)
+async def test_an_operators_change_is_made_on_the_named_version(
+    world: HttpDeployment, act: str, body: dict[str, str], makes: str
+) -> None:
+    """A change of a booking by an operator under If-Match of another version is 412 and changes
+    nothing; under its own version it is made."""
+    booking = await booking_that_is(world, makes)
+    admin = await world.signed_in_client(world.admin.id)
+    address = f"/api/admin/{act.format(booking.code)}"
+    for version, status in ((booking.version + 1, 412), (booking.version, 200)):
+        stored = await scene_of(world).booking(booking)
+        assert stored.version == booking.version
+        answer = await admin.post(
+            address, json={"reason": "as agreed", **body}, headers={"if-match": f'"{version}"'}
+        )
+        assert answer.status_code == status, answer.text
+        assert answer.json().get("code") == {412: "version_mismatch", 200: None}[status]
+
+
+async def booking_that_is(world: HttpDeployment, state: str) -> Booking:
+    scene = scene_of(world)
+    if state == "not refunded":
+        booking = await failed_refund(world)
+        await scene.clear_faults()
+        return await scene.booking(booking)
+    if state == "disputed":
+        return await scene.dispute(await scene.paid())
+    booking = await scene.completed()
+    if state == "held":
+        return await payouts.hold_payout(world.ports, booking.code, "wait")
+    if state == "unpaid":
+        await scene.fault("pay_out", "refuse")
+        scene.pass_time(2 * DAY)
+        await scene.drain()
+        await scene.clear_faults()
+    return await scene.booking(booking)
