@@ -326,10 +326,11 @@ def guide(
     no more. `speakers` has the side of each statement of an open dispute, the oldest first."""
     situation = find_situation(booking, now, policy)
     cell, lead = _TABLE[situation][party], _lead(booking)
+    waits = bool(speakers) and speakers[-1] is party
     if situation in (S.DISPUTED, S.NO_SHOW):
         cell = _cell_of_dispute(cell, party, speakers)
     sentence = cell.late_sentence if lead is None and cell.late_sentence else cell.sentence
-    deadlines = tuple(_deadlines(booking, situation, party, now, policy, waits=cell is _TOLD))
+    deadlines = tuple(_deadlines(booking, situation, party, now, policy, waits=waits))
     action = None if has_reviewed and cell.action is A.REVIEW else cell.action
     return Guidance(situation, sentence, action, deadlines, lead)
 

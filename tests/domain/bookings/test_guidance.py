@@ -190,11 +190,11 @@ def test_a_side_of_a_dispute_is_asked_until_it_has_spoken(situation, speakers, a
     assert told.action is action
 
 
-def test_who_has_spoken_last_is_not_asked_to_answer_by_a_time() -> None:
+@pytest.mark.parametrize("trigger", [Trigger.DISPUTE, Trigger.NO_SHOW])
+def test_who_has_spoken_last_is_not_asked_to_answer_by_a_time(trigger) -> None:
     """The deadline of a dispute is until when both sides are heard, for a side that waits."""
-    told = guide(
-        BOOKINGS[Situation.DISPUTED], Party.CUSTOMER, NOW, POLICY, speakers=(Party.CUSTOMER,)
-    )
+    booking = disputed(trigger, dispute_respond_by=NOW + HOUR)
+    told = guide(booking, Party.CUSTOMER, NOW, POLICY, speakers=(Party.CUSTOMER,))
     assert [each.kind for each in told.deadlines] == [DeadlineKind.HEARD_UNTIL]
 
 
