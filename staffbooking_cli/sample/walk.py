@@ -89,11 +89,14 @@ async def run_stories(ports: Ports, stories: Iterable[Story], until: datetime) -
 
 
 async def _do_due_work(ports: Ports) -> None:
-    """Do the due work that changes bookings. Events and mails are left to `return_to_present`."""
+    """Do the due work that changes bookings. Events and mails are left to `return_to_present`.
+
+    Timers come last: a payout is made before the alert that it is late, though the clock has passed
+    the times of both."""
     while (
-        await timers.fire_due_timers(ports)
-        or await operations.run_due_operation(ports)
+        await operations.run_due_operation(ports)
         or await reconciliation.deliver_sandbox_events(ports)
+        or await timers.fire_due_timers(ports)
     ):
         pass
 

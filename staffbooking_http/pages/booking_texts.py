@@ -31,6 +31,7 @@ ACTION_LABELS: Mapping[NextAction, str] = {
     NextAction.REBOOK: "Book somebody else",
     NextAction.REPORT_NO_SHOW: "Nobody came",
     NextAction.ANSWER_DISPUTE: "Tell your side",
+    NextAction.READ_ANSWER: "Read the answer",
     NextAction.RESOLVE_DISPUTE: "Resolve",
     NextAction.FIND_OTHERS: "Find somebody else",
 }
@@ -43,6 +44,7 @@ DEADLINE_LABELS: Mapping[DeadlineKind, str] = {
     DeadlineKind.COMPLETES_AT: "Goes through by itself",
     DeadlineKind.PAYOUT_AT: "Payout",
     DeadlineKind.RESPOND_BY: "Answer the dispute by",
+    DeadlineKind.HEARD_UNTIL: "Both sides are heard until",
 }
 """What happens at each deadline, as a message id. Where a side has to act, it is told to."""
 

@@ -61,7 +61,11 @@ async def show_home(request: PageRequest) -> Template | Response[bytes]:
             conversation_record(each, visitor.actor.user_id) for each in talks[:_MAX_CONVERSATIONS]
         ],
         steps=await load_first_steps(call, visitor) if visitor.user.role is Role.STAFF else (),
-        photos=await messages.profile_photos(call.ports, [each.conversation for each in talks]),
+        photos=await messages.profile_photos(
+            call.ports,
+            [each.conversation for each in talks],
+            [each.booking for each in overview.needs_you],
+        ),
     )
 
 

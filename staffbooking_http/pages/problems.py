@@ -1,6 +1,7 @@
 """Error pages: an error as HTML for browsers, as the API's JSON for programs."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment
@@ -11,6 +12,7 @@ from litestar.response import Redirect, Template
 from staffbooking_http.api import request_body
 from staffbooking_http.api.endpoint import REQUEST_ID_KEY, Reply, Scope
 from staffbooking_http.api.errors import ClientDisconnected, reply_to_error
+from staffbooking_http.pages.bookings import booking_path
 from staffbooking_http.pages.rendering import view_of_scope
 from staffbooking_http.pages.session import (
     PageRequest,
@@ -23,6 +25,7 @@ from staffbooking_http.pages.session import (
 _TEMPLATE = "problem.html"
 _API_PATH = re.compile(r"/api(/|$)")
 _FORMS = ["application/json", "text/html"]
+_BOOKING_PATH = re.compile(r"/bookings/([0-9]{1,15})(/|$)")
 
 
 def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Template | Redirect:
@@ -35,7 +38,7 @@ def handle_error(request: PageRequest, error: Exception) -> Response[bytes] | Te
     reply = reply_to_error(error, request_id, request.scope.get("path_template", "no route"))
     if accepts_html(request.scope):  # type: ignore[arg-type]
         visitor = request.scope["state"].get("visitor")
-        return render(_TEMPLATE, visitor, reply, **_problem_context(reply, request_id))
+        return render(_TEMPLATE, visitor, reply, **_problem_context(request.scope, reply))
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(
         reply.body, status_code=reply.status, headers=headers, media_type="application/json"
@@ -60,15 +63,23 @@ def problem_reply(environment: Environment, scope: Scope, reply: Reply) -> Reply
     page = environment.get_template(_TEMPLATE).render(
         page_of_visit=view_of_scope(scope),
         csrf="" if reply.status == 401 else unchecked_csrf(scope),
-        **_problem_context(reply, scope[REQUEST_ID_KEY]),
+        **_problem_context(scope, reply),
     )
     return Reply(reply.status, page.encode(), reply.headers, b"text/html; charset=utf-8")
 
 
-def _problem_context(reply: Reply, request_id: str) -> dict[str, Any]:
-    return {
+def _problem_context(scope: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+    context = {
         "problem": error_sentence(reply),
         "code": request_body.parse_object(reply.body)["code"],
         "status": reply.status,
-        "request_id": request_id,
+        "request_id": scope[REQUEST_ID_KEY],
     }
+    return context | {"way": _page_about(scope["path"])} if reply.status == 401 else context
+
+
+def _page_about(path: str) -> str:
+    """The page of what an address of the interface is about, to which signing in leads; empty where
+    there is none."""
+    found = _BOOKING_PATH.match(path)
+    return booking_path(int(found[1])) if found else ""

@@ -185,6 +185,7 @@ async def _render_form(
         "chosen_day": month.find_day(_parse_date(draft.event_date)),
         "premium": None if quote is None else _premium(call, quote),
         "refused": asked.refused,
+        "same": await _find_same_request(call, visitor, draft, asked),
         "service_choices": [(name, name) for name in seen["services"]],
         **figures_of(call.ports.policy),
         **seen,
@@ -262,6 +263,19 @@ async def _quote(call: Call, draft: _BookingDraft) -> dict[str, Any] | None:
         return dict(await quotes.quote_booking(call.ports, wanted))
     except InvalidInput:
         return None
+
+
+async def _find_same_request(
+    call: Call, visitor: SignedInUser, draft: _BookingDraft, asked: _RequestQuery
+) -> Booking | None:
+    """The pending request for which this one was refused; None once it has its answer."""
+    if asked.refused != _SAME_REQUEST:
+        return None
+    try:
+        wanted = _parse_draft(call, RequestBooking, _carried_fields(draft))
+    except InvalidInput:
+        return None
+    return await requests.find_same_request(call.ports, visitor.actor, wanted)
 
 
 def _premium(call: Call, quote: Mapping[str, Any]) -> Decimal:
@@ -351,7 +365,7 @@ async def _request_booking(
     Only a booking that is made spends the window of bookings."""
 
     async def submit(ports: Ports) -> str:
-        if not booking_form.again and await requests.has_same_request(
+        if not booking_form.again and await requests.find_same_request(
             ports, visitor.actor, booking_form
         ):
             raise RuleBroken(_SAME_REQUEST, "The same is requested already")

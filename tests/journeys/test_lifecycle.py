@@ -137,7 +137,7 @@ def test_a_dispute_is_opened_and_withdrawn(sides: Sides) -> None:
     booking = sides.paid()
     sides.move_to(booking, "starts_at", _HOUR)
     steps.dispute(sides.customer, "The bar is closed.")
-    sides.read(booking["id"], "disputed")
+    sides.read(booking["id"], "disputed by customer")
     steps.withdraw_dispute(sides.customer)
     sides.read(booking["id"], "not checked in")
 
@@ -147,7 +147,7 @@ def test_the_staff_member_opens_a_dispute(sides: Sides) -> None:
     booking = sides.paid()
     sides.move_to(booking, "starts_at", _HOUR)
     steps.dispute(sides.staff, "Nobody let me in.")
-    sides.read(booking["id"], "disputed")
+    sides.read(booking["id"], "disputed by staff")
     assert sides.customer.main.get_by_text("Withdraw the dispute").count() == 0
 
 

@@ -75,7 +75,8 @@ def _all_messages() -> Iterator[tuple[Path, Message]]:
             yield from ((path, message) for message in _error_messages(_parse(path)))
     for path in _VALUE_CHECKS:
         yield from ((path, message) for message in _check_messages(_parse(path)))
-    cells = [cell for row in guidance._TABLE.values() for cell in row.values()]
+    rows = (*guidance._TABLE.values(), guidance._ANSWERED)
+    cells = [cell for row in rows for cell in row.values()] + [guidance._TOLD]
     for cell in cells:
         for sentence in filter(None, (cell.sentence, cell.late_sentence)):
             yield Path(guidance.__file__), sentence

@@ -9,7 +9,7 @@ time from the cancellation to the start).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -64,6 +64,7 @@ class NextAction(StrEnum):
     REBOOK = "rebook"
     REPORT_NO_SHOW = "no_show"
     ANSWER_DISPUTE = "answer_dispute"
+    READ_ANSWER = "read_answer"
     RESOLVE_DISPUTE = "resolve_dispute"
     FIND_OTHERS = "find_others"
 
@@ -77,6 +78,8 @@ class DeadlineKind(StrEnum):
     COMPLETES_AT = "completes_at"
     PAYOUT_AT = "payout_at"
     RESPOND_BY = "respond_by"
+    HEARD_UNTIL = "heard_until"
+    """As RESPOND_BY, for a side that waits for the other one."""
 
 
 @frozen
@@ -281,6 +284,17 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
     },
 }
 
+_ANSWERED: Mapping[Party, _Cell] = {
+    P.CUSTOMER: _Cell("%(staff)s has answered in the dispute.", A.READ_ANSWER),
+    P.STAFF: _Cell("%(customer)s has answered in the dispute.", A.READ_ANSWER),
+}
+"""In an open dispute, in place of the table: the other side has spoken since."""
+_TOLD = _Cell(
+    "You have told your side. The money stays where it is until we have decided; you can add "
+    "something until then."
+)
+"""In an open dispute, in place of the table: the side has spoken last."""
+
 _ENDED_BY_TRIGGER = {
     Trigger.DECLINE: S.DECLINED,
     Trigger.LOSE_SLOT: S.SLOT_TAKEN,
@@ -300,16 +314,33 @@ _PAYOUT_SITUATIONS = {
 
 
 def guide(
-    booking: Booking, party: Party, now: datetime, policy: Policy, *, has_reviewed: bool = False
+    booking: Booking,
+    party: Party,
+    now: datetime,
+    policy: Policy,
+    *,
+    has_reviewed: bool = False,
+    speakers: Sequence[Party] = (),
 ) -> Guidance:
     """What a side of a booking is told at `now` (business time). Whoever has reviewed it is asked
-    no more."""
+    no more. `speakers` has the side of each statement of an open dispute, the oldest first."""
     situation = find_situation(booking, now, policy)
     cell, lead = _TABLE[situation][party], _lead(booking)
+    waits = bool(speakers) and speakers[-1] is party
+    if situation in (S.DISPUTED, S.NO_SHOW):
+        cell = _cell_of_dispute(cell, party, speakers)
     sentence = cell.late_sentence if lead is None and cell.late_sentence else cell.sentence
-    deadlines = tuple(_deadlines(booking, situation, party, now, policy))
+    deadlines = tuple(_deadlines(booking, situation, party, now, policy, waits=waits))
     action = None if has_reviewed and cell.action is A.REVIEW else cell.action
     return Guidance(situation, sentence, action, deadlines, lead)
+
+
+def _cell_of_dispute(cell: _Cell, party: Party, speakers: Sequence[Party]) -> _Cell:
+    if party not in speakers:
+        return cell
+    if speakers[-1] is not party:
+        return _ANSWERED[party]
+    return cell if cell.action is A.REBOOK else _TOLD
 
 
 def find_situation(booking: Booking, now: datetime, policy: Policy) -> Situation:
@@ -355,7 +386,13 @@ def _situation_of_cancelled(booking: Booking) -> Situation:
 
 
 def _deadlines(
-    booking: Booking, situation: Situation, party: Party, now: datetime, policy: Policy
+    booking: Booking,
+    situation: Situation,
+    party: Party,
+    now: datetime,
+    policy: Policy,
+    *,
+    waits: bool,
 ) -> list[Deadline]:
     """The deadlines ahead, the next first."""
     paid_ahead = situation in (S.CONFIRMED, S.CHECK_IN_OPEN)
@@ -374,7 +411,9 @@ def _deadlines(
         if situation is S.TO_CONFIRM
         else None,
         DeadlineKind.PAYOUT_AT: payout_due if party in (Party.STAFF, Party.ADMIN) else None,
-        DeadlineKind.RESPOND_BY: timer_time(booking, TimerKind.DISPUTE_OVERDUE, policy),
+        DeadlineKind.HEARD_UNTIL if waits else DeadlineKind.RESPOND_BY: timer_time(
+            booking, TimerKind.DISPUTE_OVERDUE, policy
+        ),
     }
     ahead = [Deadline(kind, at) for kind, at in times.items() if at is not None and at > now]
     return sorted(ahead, key=lambda deadline: deadline.at)

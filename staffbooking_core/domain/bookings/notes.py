@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from staffbooking_core.domain.bookings.booking import TransitionInput, TransitionResult
-from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.bookings.booking import (
+    OPEN_PAYOUT_STATUSES,
+    Booking,
+    TransitionInput,
+    TransitionResult,
+)
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.bookings.timers import payout_deadline
 from staffbooking_core.policy import Policy
 
@@ -23,7 +28,7 @@ def note_reminder(result: TransitionResult, inputs: TransitionInput, _: Policy) 
 
 def note_overdue(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Alert the operators of an overdue dispute."""
-    text = f"the dispute of booking {result.booking.code} is overdue: resolve it"
+    text = f"the dispute of booking {result.booking.code}{_OVERDUE}"
     return _with_alert(result.with_changes(dispute_alarmed_at=inputs.now), text)
 
 
@@ -33,8 +38,20 @@ def note_alarm(
     """Alert the operators of a payout that is nearly late."""
     booking = result.booking
     deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
-    text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
+    text = f"the payout of booking {booking.code}{_NOT_MADE} {deadline}"
     return _with_alert(result.with_changes(payout_alarmed_at=inputs.now), text)
+
+
+_OVERDUE = " is overdue: resolve it"
+_NOT_MADE = " is not made yet: it is promised by"
+
+
+def is_settled(booking: Booking, text: str) -> bool:
+    """Whether an alert of the booking asks for what has been done since. Alerts that only tell what
+    happened are never settled."""
+    if _OVERDUE in text:
+        return booking.status is not BookingStatus.DISPUTED
+    return _NOT_MADE in text and booking.payout_status not in OPEN_PAYOUT_STATUSES
 
 
 def alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:

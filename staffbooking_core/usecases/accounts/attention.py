@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from staffbooking_core.domain.bookings import notes
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.ports import Ports, Waiting
 from staffbooking_core.usecases.accounts.administration import list_alerts
@@ -17,12 +18,14 @@ __all__ = ["AlertLine", "Attention", "get_attention"]
 
 @frozen
 class AlertLine:
-    """An alert about a booking; `code` is None where the booking is unknown."""
+    """An alert about a booking; `code` is None where the booking is unknown, and `is_settled` tells
+    whether what it asks for has been done since."""
 
     at: datetime
     booking_id: int
     code: str | None
     text: str
+    is_settled: bool = False
 
 
 @frozen
@@ -44,5 +47,12 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
     alerts = [AlertLine(*each) for each in await list_alerts(ports, limit + 1, (page - 1) * limit)]
+    async with ports.store.read_view() as view:
+        found = {each.booking_id: await view.bookings.booking(each.booking_id) for each in alerts}
+    alerts = [
+        evolve(each, is_settled=booking is not None and notes.is_settled(booking, each.text))
+        for each in alerts
+        for booking in (found[each.booking_id],)
+    ]
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
     return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)

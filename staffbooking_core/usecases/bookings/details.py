@@ -64,7 +64,14 @@ async def get_details(ports: Ports, actor: Actor, booking_id: int) -> BookingDet
         own_review = None
         if booking.status not in CANCELLABLE_STATUSES:
             own_review = await view.reviews.review_by(booking.id, actor.user_id)
-    guidance = guide(booking, party, now, policy, has_reviewed=own_review is not None)
+    guidance = guide(
+        booking,
+        party,
+        now,
+        policy,
+        has_reviewed=own_review is not None,
+        speakers=[] if dispute is None else [each.party for each in dispute.statements],
+    )
     triggers = available_triggers(booking, party, now, policy)
     terms: tuple[RefundTier, ...] = ()
     if Trigger.CANCEL in triggers:

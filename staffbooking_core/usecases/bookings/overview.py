@@ -63,6 +63,16 @@ async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
             for status in _OPEN_STATUSES
             for booking in await _bookings_of(view, actor, status, _MAX_OPEN_OF_A_STATUS)
         ]
+        speakers = {
+            booking.id: [
+                statement.party
+                for statement in await view.disputes.statements_of(
+                    booking.id, booking.dispute_number
+                )
+            ]
+            for booking in open_bookings
+            if booking.status is BookingStatus.DISPUTED
+        }
         past = [
             booking
             for status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
@@ -76,7 +86,17 @@ async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
             and party_of(actor, booking) in REVIEWING_PARTIES
             and await view.reviews.review_by(booking.id, actor.user_id) is not None
         }
-    guided = [_guide(ports, actor, booking, now, others=open_bookings) for booking in open_bookings]
+    guided = [
+        _guide(
+            ports,
+            actor,
+            booking,
+            now,
+            others=open_bookings,
+            speakers=speakers.get(booking.id, ()),
+        )
+        for booking in open_bookings
+    ]
     return BookingsOverview(
         tuple(sorted(filter(_needs, guided), key=_urgency)),
         tuple(sorted(filterfalse(_needs, guided), key=lambda each: each.booking.starts_at)),
@@ -107,13 +127,16 @@ def _guide(
     *,
     others: Iterable[Booking] = (),
     has_reviewed: bool = False,
+    speakers: Sequence[Party] = (),
 ) -> GuidedBooking:
     party = booking.party_of(actor.user_id) or Party.ADMIN
     conflicts: list[Booking] = []
     if booking.status is BookingStatus.PENDING and party is Party.STAFF:
         conflicts = [other for other in others if _overlaps(booking, other)]
         conflicts.sort(key=lambda other: (other.starts_at, other.id))
-    guidance = guide(booking, party, now, ports.policy, has_reviewed=has_reviewed)
+    guidance = guide(
+        booking, party, now, ports.policy, has_reviewed=has_reviewed, speakers=speakers
+    )
     return GuidedBooking(booking, party, guidance, tuple(conflicts))
 
 

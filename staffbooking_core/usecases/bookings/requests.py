@@ -53,7 +53,7 @@ from staffbooking_core.ports import (
 from staffbooking_core.usecases.booking_writes import to_booking_write
 from staffbooking_core.validation import validated
 
-__all__ = ["check_event", "has_same_request", "request_booking"]
+__all__ = ["check_event", "find_same_request", "request_booking"]
 
 SAME_REQUEST_SEARCH_SIZE = 100
 _COMPARED_FIELDS = (
@@ -115,12 +115,12 @@ async def _decide_and_save(
 
 
 @validated
-async def has_same_request(ports: Ports, actor: Actor, command: RequestBooking) -> bool:
-    """Whether a booking that the actor requested with the same input is still pending. Looks at
+async def find_same_request(ports: Ports, actor: Actor, command: RequestBooking) -> Booking | None:
+    """A pending booking that the actor requested with the same input; None without one. Looks at
     SAME_REQUEST_SEARCH_SIZE pending bookings at most. A priority rebooking is never the same as
     another request: its credit is used once."""
     if command.rebooking_of is not None:
-        return False
+        return None
     query = BookingQuery(
         user_id=actor.user_id,
         sides=frozenset({Party.CUSTOMER}),
@@ -129,7 +129,7 @@ async def has_same_request(ports: Ports, actor: Actor, command: RequestBooking) 
     )
     async with ports.store.read_view() as view:
         pending = await view.bookings.bookings(query)
-    return any(_is_same_request(booking, command) for booking in pending)
+    return next((each for each in pending if _is_same_request(each, command)), None)
 
 
 def _is_same_request(booking: Booking, command: RequestBooking) -> bool:

@@ -131,9 +131,12 @@ async def count_unread(ports: Ports, user_id: int) -> tuple[int, int]:
 
 
 @validated
-async def profile_photos(ports: Ports, conversations: Iterable[Conversation]) -> Mapping[int, str]:
-    """The photos of the staff members of conversations, by user id."""
+async def profile_photos(
+    ports: Ports, conversations: Iterable[Conversation], bookings: Iterable[Booking] = ()
+) -> Mapping[int, str]:
+    """The photos of the staff members of conversations and bookings, by user id."""
     staff_ids = {user_id for conversation in conversations for user_id in conversation.staff_ids}
+    staff_ids |= {booking.companion_id for booking in bookings}
     async with ports.store.read_view() as view:
         return await view.companions.profile_photos(staff_ids)
 

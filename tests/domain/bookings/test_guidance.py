@@ -171,3 +171,36 @@ def test_no_sentence_promises_escrow_after_the_event() -> None:
     for situation, cells in guidance._TABLE.items():
         for cell in cells.values():
             assert "escrow" not in cell.sentence or situation is Situation.CONFIRMED
+
+
+@pytest.mark.parametrize(
+    ("speakers", "action"),
+    [
+        ((), NextAction.ANSWER_DISPUTE),
+        ((Party.CUSTOMER,), NextAction.ANSWER_DISPUTE),
+        ((Party.CUSTOMER, Party.STAFF), None),
+        ((Party.CUSTOMER, Party.STAFF, Party.CUSTOMER), NextAction.READ_ANSWER),
+    ],
+)
+@pytest.mark.parametrize("situation", [Situation.DISPUTED, Situation.NO_SHOW])
+def test_a_side_of_a_dispute_is_asked_until_it_has_spoken(situation, speakers, action) -> None:
+    """Whoever has not spoken tells their side; whoever has spoken last has nothing to do; what the
+    other side has said since is to be read."""
+    told = guide(BOOKINGS[situation], Party.STAFF, NOW, POLICY, speakers=speakers)
+    assert told.action is action
+
+
+@pytest.mark.parametrize("trigger", [Trigger.DISPUTE, Trigger.NO_SHOW])
+def test_who_has_spoken_last_is_not_asked_to_answer_by_a_time(trigger) -> None:
+    """The deadline of a dispute is until when both sides are heard, for a side that waits."""
+    booking = disputed(trigger, dispute_respond_by=NOW + HOUR)
+    told = guide(booking, Party.CUSTOMER, NOW, POLICY, speakers=(Party.CUSTOMER,))
+    assert [each.kind for each in told.deadlines] == [DeadlineKind.HEARD_UNTIL]
+
+
+def test_who_reported_an_absence_books_somebody_else() -> None:
+    """The report is the customer's word, and the next action stays to book somebody else."""
+    told = guide(
+        BOOKINGS[Situation.NO_SHOW], Party.CUSTOMER, NOW, POLICY, speakers=(Party.CUSTOMER,)
+    )
+    assert told.action is NextAction.REBOOK

@@ -69,6 +69,21 @@ async def test_alerts_lead_to_their_booking(world: HttpDeployment) -> None:
     assert (await admin.get("/admin?page=99")).text.count("There are no more.") == 1
 
 
+async def test_an_alert_of_what_is_done_says_so(world: HttpDeployment) -> None:
+    """The alert of an overdue dispute stays in the list, and tells once it is decided."""
+    parties = (actor_of(each) for each in (world.customer, world.companion, world.admin))
+    scene = BookingScenario(world.ports, *parties)
+    disputed = await scene.dispute(await scene.completed())
+    await scene.jump_to(disputed.ends_at + 4 * DAY)
+    await scene.drain()
+    admin = await world.signed_in_client(world.admin.id)
+    shown = (await admin.get("/admin")).text
+    assert "is overdue: resolve it" in shown
+    assert "Done since" not in shown
+    await scene.resolve(disputed, Trigger.REFUND)
+    assert "Done since" in (await admin.get("/admin")).text
+
+
 async def test_the_page_says_that_nothing_waits(world: HttpDeployment) -> None:
     """Without anything to decide the page says so."""
     admin = await world.signed_in_client(world.admin.id)

@@ -54,11 +54,10 @@ async def test_both_sides_tell_and_read(each_world: HttpDeployment) -> None:
     sent = await state(customer, path, "Closed early,\r\n<b>and rude", picture)
     assert (sent.status_code, sent.headers["location"]) == (303, f"{path}/return#dispute")
     assert await status(customer, path) == "disputed"
-    asked = {customer: "Mia answers the dispute by", staff: "Answer the dispute by"}
-    for side, deadline in asked.items():
+    for side, until in ((customer, "Both sides are heard until"), (staff, "Answer the dispute by")):
         shown = (await side.get(f"{path}/return")).text
         assert "Closed early, <b>and rude" in page_text(shown)
-        assert f"{deadline} 6 Mar 2027, 22:00 (UTC)" in page_text(shown)
+        assert f"{until} 6 Mar 2027, 22:00 (UTC)" in page_text(shown)
         [address] = re.findall(r'src="([^"]*/dispute/files/[^"]*)"', shown)
         assert (await side.get(address)).headers["content-type"] == "image/png"
     assert (await state(staff, path, "They asked me to")).status_code == 303

@@ -159,6 +159,16 @@ async def test_who_goes_back_and_sends_the_same_is_asked(each_world: HttpDeploym
     assert len(await bookings(client)) == 2
 
 
+async def test_a_second_request_leads_to_the_first(each_world: HttpDeployment) -> None:
+    """The page that asks leads to the request first, and sends it again second."""
+    client, form = await shown(each_world)
+    first = await client.post(page(each_world), data=form)
+    client, form = await shown(each_world)
+    asked = await refused(client, page(each_world), form)
+    assert f'class="main button" href="{first.headers["location"]}">Open that request' in asked.text
+    assert "<button>Send it again</button>" in asked.text
+
+
 async def test_what_has_its_answer_is_requested_again(world: HttpDeployment) -> None:
     """The same input makes another booking once the first request has its answer."""
     client, form = await shown(world)
@@ -276,13 +286,31 @@ async def test_input_too_long_for_an_address_is_kept(world: HttpDeployment) -> N
     assert "Å" * 5_000 in answer.text
 
 
+async def test_the_price_stands_before_the_button(world: HttpDeployment) -> None:
+    """Whoever reads the page from its top has read the price before they send the request."""
+    client = await browser(world)
+    text = (await client.get(page(world))).text
+    places = [text.index(part) for part in ('id="f-event_ref"', 'id="price"', "Send the request<")]
+    assert places == sorted(places)
+
+
+async def test_a_taken_time_is_marked_at_its_fields(world: HttpDeployment) -> None:
+    """The date and the start of hours that are taken are marked, and name the refusal."""
+    await accepted(world)
+    client, form = await shown(world)
+    text = (await refused(client, page(world), form)).text
+    marked = re.findall(r'<input id="f-(\w+)"[^>]* aria-invalid="true"[^>]*>', text)
+    assert marked == ["event_date", "start_time"]
+    assert text.count('aria-describedby="refusal"') == text.count('id="refusal"') * 2
+
+
 async def test_a_refusal_does_not_last(each_world: HttpDeployment) -> None:
     """A slot conflict is told with the free hours; the same form passes once the slot is free."""
     path, owner, _ = await accepted(each_world)
     client, form = await shown(each_world)
     answer = await refused(client, page(each_world), form)
     assert answer.status_code == 400
-    assert problem(answer) == "Mia is taken at that time."
+    assert problem(answer) == "Mia is taken at that time. Free: 00:00 to 18:00, 22:00 to midnight"
     json_body(await owner.post(f"{path}/cancel"))
     again = await client.post(page(each_world), data={**form, **hidden(answer)})
     assert again.status_code == 303

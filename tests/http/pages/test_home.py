@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from functools import partial
 
+import httpx
 import pytest
+from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, NOW, SECOND, add_booking, add_companion
 from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from tests.http.deployment import HttpDeployment
+from tests.http.bookings.test_booking_flow import paid, set_clock
+from tests.http.deployment import HttpDeployment, json_body
 from tests.http.messaging.message_calls import send_message
-from tests.http.pages.test_bookings import PEOPLE
+from tests.http.pages.test_bookings import AFTER, PEOPLE
 from tests.support.html_pages import page_text
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +58,38 @@ async def test_requests_of_staff_tell_conflicts(each_world: HttpDeployment) -> N
     assert page_text(needs).count("(To be paid)") == 2
     assert rows(needs).count(str(taken.id)) == 2
     assert rows(needs).count(str(asked[0].id)) == 2
+
+
+async def test_a_dispute_needs_whoever_has_not_spoken_last(each_world: HttpDeployment) -> None:
+    """The other side's word in a dispute needs one; one's own last word leaves it among the open
+    bookings."""
+    path, customer, staff = await paid(each_world)
+    await set_clock(each_world, AFTER)
+    json_body(await customer.post(f"{path}/dispute", json={"reason": "Closed early"}))
+
+    async def needs(client: httpx.AsyncClient) -> str:
+        return page_text(section((await client.get("/")).text, "needs-you"))
+
+    assert "Tell your side" not in await needs(customer)
+    assert "Tell your side" in await needs(staff)
+    json_body(await staff.post(f"{path}/dispute/statements", json={"text": "Asked to"}), 201)
+    shown = (await staff.get("/")).text
+    assert "You have told your side." in page_text(section(shown, "disputes"))
+    assert "Mia has answered in the dispute." in await needs(customer)
+
+
+async def test_who_needs_the_customer_is_shown_by_photo(each_world: HttpDeployment) -> None:
+    """A row that needs the customer shows the staff member's photo; the staff member, who books
+    nobody, sees the customer's initials."""
+    companion = evolve(each_world.companion, profile_photo="media/face.webp")
+    await each_world.store.run_transaction(lambda tx: tx.companions.save_companion(companion))
+    add = partial(add_booking, each_world.store, companion, each_world.customer)
+    await add(status=BookingStatus.ACCEPTED, accepted_at=NOW)
+    await add(starts_at=NOW + 5 * DAY)
+    for user_id, is_shown in ((each_world.customer.id, True), (companion.id, False)):
+        client = await each_world.signed_in_client(user_id)
+        needs = section((await client.get("/")).text, "needs-you")
+        assert ('src="/media/face.webp"' in needs) is is_shown
 
 
 async def test_past_bookings_can_be_reviewed_once(each_world: HttpDeployment) -> None:

@@ -129,6 +129,23 @@ async def test_an_address_of_the_interface_is_a_page_for_people(
         assert len(answer.headers.get_list("content-security-policy")) == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "way"),
+    [
+        ("/bookings/1", "?next=/bookings/1/return"),
+        ("/bookings/1/cancellation-quote", "?next=/bookings/1/return"),
+        ("/bookings", ""),
+    ],
+)
+async def test_an_address_of_the_interface_leads_to_its_page(
+    world: HttpDeployment, path: str, way: str
+) -> None:
+    """Whoever loads an address of the interface signed out signs in to the page about it."""
+    shown = (await world.client().get(path, headers=PEOPLE)).text
+    assert "<h1>Sign in to see this</h1>" in shown
+    assert f'class="main button" href="/account/sign-in{way}">Sign in' in shown
+
+
 async def test_the_booking_of_somebody_else_is_a_page_for_people(world: HttpDeployment) -> None:
     """A booking that is not there, or is somebody else's, is a page that says so."""
     client = await world.signed_in_client(world.customer.id)
