@@ -165,7 +165,7 @@ async def booking_that_is(world: HttpDeployment, state: str) -> Booking:
         await scene.clear_faults()
         return await scene.booking(booking)
     if state == "disputed":
-        return await scene.dispute(await scene.paid())
+        return await scene.dispute(await scene.completed())
     booking = await scene.completed()
     if state == "held":
         return await payouts.hold_payout(world.ports, booking.code, "wait")
