@@ -40,6 +40,7 @@ from staffbooking_adapters.testing.store.companions.booked_days import (
 )
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Subscription
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.companions.availability import has_free_hour
 from staffbooking_core.domain.companions.companion import Approval, CompanionQuery
@@ -145,8 +146,8 @@ async def test_no_request_stays_pending_on_a_slot_that_is_accepted_meanwhile(por
     slot, and the others are refused: none stays pending."""
     for _ in range(ROUNDS):
         scenes = await new_scenarios(ports)
-        scene, made = scenes[0], []
-        first = await scene.request()
+        scene, first = scenes[0], await scenes[0].request()
+        made: list[Booking] = []
 
         async def request_until_refused(each, made=made):
             while True:

@@ -17,7 +17,7 @@ from staffbooking_adapters.testing.builders import (
     make_booking_write,
     next_booking_id,
 )
-from staffbooking_adapters.testing.store.base import StoreContract, read_store
+from staffbooking_adapters.testing.store.base import StoreContract
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import CALENDAR_CHANGED
@@ -96,10 +96,8 @@ class CompetingBookingsContract(StoreContract):
             await tasks[0]
         assert caught.value.constraint == CALENDAR_CHANGED
         await store.add_booking(late)
-        stored = [
-            await read_store(store, lambda view, id=booking.id: view.bookings.booking(id))
-            for booking in bookings
-        ]
+        async with store.read_view() as view:
+            stored = [await view.bookings.booking(booking.id) for booking in bookings]
         assert stored == [None, bookings[1]]
 
     async def test_an_acceptance_sees_bookings_stored_before(self, store):
