@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from staffbooking_core.domain.bookings import notes
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
@@ -25,7 +25,7 @@ class AlertLine:
     booking_id: int
     code: str | None
     text: str
-    is_settled: bool = False
+    is_settled: bool
 
 
 @frozen
@@ -46,13 +46,12 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
-    alerts = [AlertLine(*each) for each in await list_alerts(ports, limit + 1, (page - 1) * limit)]
+    alerts = []
+    listed = await list_alerts(ports, limit + 1, (page - 1) * limit)
     async with ports.store.read_view() as view:
-        found = {each.booking_id: await view.bookings.booking(each.booking_id) for each in alerts}
-    alerts = [
-        evolve(each, is_settled=booking is not None and notes.is_settled(booking, each.text))
-        for each in alerts
-        for booking in (found[each.booking_id],)
-    ]
+        for at, booking_id, code, text in listed:
+            booking = await view.bookings.booking(booking_id)
+            is_settled = booking is not None and notes.is_settled(booking, text)
+            alerts.append(AlertLine(at, booking_id, code, text, is_settled))
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
     return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)
