@@ -6,11 +6,13 @@
 3. Outcomes are settled in shared transactions.
 
 Degraded endpoints, whose last attempt failed or was slow, have separate slots, so they do not
-delay the others however many of them hang.
+delay the others however many of them hang. A batch that takes long gives up its slot, since it
+only waits for its receiver: so endpoints that have just begun to hang delay no others either.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 
@@ -25,14 +27,26 @@ from staffbooking_worker.webhook_batch import BatchRun, OutcomeSettler
 
 logger = logging.getLogger("staffbooking.worker")
 
-MAX_CONCURRENT_BATCHES = 64
-"""Concurrent batches of healthy endpoints, and the same number of degraded ones."""
+MAX_SLOTS = 64
+"""Batches of healthy endpoints that may send at the same time, and the same of degraded ones."""
+
+SLOT_SECONDS = 0.5
+"""A batch gives up its slot after this time. While slots are wanted it starts no attempts after a
+fifth of it, so it is waiting for its receiver."""
+
+MAX_BATCHES = 240
+"""Batches of both classes, without a slot too. Each has up to four connections, and a process may
+have only 1,024 open files."""
+
+MAX_CLASS_BATCHES = 208
+"""Batches of one class, so that some are left for the other."""
 
 POLL_INTERVAL_SECONDS = 0.25
 """Seconds between polls without a hint. Polling is authoritative; hints only shorten it."""
 
 _CONTENTION_DELAY_SECONDS = 0.05
-"""Seconds before claiming again when due endpoints are locked by another process."""
+"""Seconds before claiming again when due endpoints are locked by another process, or nothing is
+free. An end of a batch shortens it."""
 
 ERROR_DELAY_SECONDS = 1.0
 """Seconds to wait after an error before the next try."""
@@ -62,6 +76,12 @@ class _Dispatcher:
             True: {},
         }
         """Running batches by claim, of healthy (False) and degraded (True) endpoints."""
+        self._slots: dict[bool, set[EndpointClaim]] = {False: set(), True: set()}
+        """Running batches that have a slot."""
+        self._reserved_count = 0
+        """Batches that are being claimed, at most."""
+        self._is_full = {False: False, True: False}
+        """Whether the last look found no free slot, by class of endpoints."""
         self._is_idle = {False: False, True: False}
         """Whether the last poll found nothing due, by class of endpoints."""
         self._waits = Waits()
@@ -100,9 +120,10 @@ class _Dispatcher:
 
     async def _start_batches(self, group: TaskGroup, degraded: bool) -> float:
         """Start due batches in the free slots; returns the seconds to wait before the next call."""
-        running = self._running_batches[degraded]
-        if len(running) >= MAX_CONCURRENT_BATCHES:
-            return ERROR_DELAY_SECONDS
+        free_count = self._count_free_slots(degraded)
+        self._is_full[degraded] = free_count <= 0
+        if self._is_full[degraded]:
+            return _CONTENTION_DELAY_SECONDS
         now = self._ports.clock.wall()
         async with self._ports.store.read_view() as view:
             due = await view.webhooks.next_batch_due_at(now, degraded=degraded)
@@ -113,17 +134,29 @@ class _Dispatcher:
                 if due is None
                 else min(POLL_INTERVAL_SECONDS, (due - now).total_seconds())
             )
-        batches = await deliveries.claim_batches(
-            self._ports, MAX_CONCURRENT_BATCHES - len(running), degraded=degraded
-        )
+        self._reserved_count += free_count  # The other class claims at the same time.
+        try:
+            batches = await deliveries.claim_batches(self._ports, free_count, degraded=degraded)
+        finally:
+            self._reserved_count -= free_count
         for endpoint_batch in batches:
-            running[endpoint_batch.claim] = endpoint_batch
+            self._running_batches[degraded][endpoint_batch.claim] = endpoint_batch
+            self._slots[degraded].add(endpoint_batch.claim)
             group.start_soon(self._run_batch, endpoint_batch, degraded)
         # Endpoints that are due but could not be claimed are locked by another transaction.
         return 0.0 if batches else _CONTENTION_DELAY_SECONDS
 
+    def _count_free_slots(self, degraded: bool) -> int:
+        return min(
+            MAX_SLOTS - len(self._slots[degraded]),
+            MAX_CLASS_BATCHES - len(self._running_batches[degraded]),
+            MAX_BATCHES - sum(map(len, self._running_batches.values())) - self._reserved_count,
+        )
+
     async def _run_batch(self, endpoint_batch: EndpointBatch, degraded: bool) -> None:
         """Run one batch of one endpoint."""
+        claim, slots = endpoint_batch.claim, self._slots[degraded]
+        timer = asyncio.get_running_loop().call_later(SLOT_SECONDS, slots.discard, claim)
         try:
             run = BatchRun(
                 *(self._ports, self._settler, self._stop, endpoint_batch),
@@ -138,11 +171,13 @@ class _Dispatcher:
             # The claim expires too: unsettled deliveries are sent again, after a delay.
             logger.exception("webhook %d: unexpected error", endpoint_batch.endpoint.id)
         finally:
-            del self._running_batches[degraded][endpoint_batch.claim]
+            timer.cancel()
+            slots.discard(claim)
+            del self._running_batches[degraded][claim]
             self._waits.end_all()
 
     def _is_slot_wanted(self, degraded: bool) -> bool:
-        return degraded or len(self._running_batches[degraded]) >= MAX_CONCURRENT_BATCHES
+        return degraded or self._is_full[degraded]
 
     async def _renew_leases(self) -> None:
         while True:

@@ -51,8 +51,6 @@ from staffbooking_core.representations.messaging import message_record
 
 __all__ = ["Broadcast", "ServerEvent"]
 
-R = TypeVar("R")
-
 
 class ClientEvent(StrEnum):
     """Names of events that a client sends."""
@@ -185,16 +183,6 @@ class ConnectionPhase(StrEnum):
     """It receives each message as it comes."""
 
 
-@frozen
-class ReceiveResult(Generic[R]):
-    """The result of a received frame."""
-
-    request: R | None = None
-    """The request to carry out; None if the frame was refused."""
-    replies: tuple[Frame, ...] = ()
-    close: CloseCode | None = None
-
-
 @define(eq=False)
 class ConnectionState:
     """The state of one connection of a user: its rate limit, and the messages delivered to it.
@@ -211,26 +199,18 @@ class ConnectionState:
     _newest_pending_id: int = 0
     _rate_window: RateLimitWindow | None = None
 
-    def receive(
-        self,
-        request: R | StaffbookingError,
-        ref: Any,
-        now: datetime,
-        rate_limit: RateLimit,
-        overrun_factor: int,
-    ) -> ReceiveResult[R]:
-        """Count a frame, valid or not, against the rate limit.
+    def count_frame(
+        self, ref: Any, now: datetime, rate_limit: RateLimit, overrun_factor: int
+    ) -> Frame | CloseCode | None:
+        """Count a frame, valid or not, against the rate limit. Returns the error that refuses it;
+        None if it is admitted.
 
-        The connection is closed after `overrun_factor` times the limit within one window.
+        After `overrun_factor` times the limit within one window, returns the code to close with.
         """
         self._rate_window, verdict = record_hits(self._rate_window, now, rate_limit)
         if self._rate_window.count > overrun_factor * rate_limit.limit:
-            return ReceiveResult(close=CloseCode.FORBIDDEN)
-        if not verdict.allowed:
-            return ReceiveResult(replies=(error_frame(RateLimitExceeded(verdict), ref),))
-        if isinstance(request, StaffbookingError):
-            return ReceiveResult(replies=(error_frame(request, ref),))
-        return ReceiveResult(request)
+            return CloseCode.FORBIDDEN
+        return None if verdict.allowed else error_frame(RateLimitExceeded(verdict), ref)
 
     def mark_ready(self, last_id: int) -> None:
         """Set the id of the last message before the connection: newer ones are delivered by

@@ -16,7 +16,6 @@ from staffbooking_core.representations.channel import (
     CloseCode,
     Frame,
     Hub,
-    ReceiveResult,
     error_frame,
     ready_frame,
 )
@@ -152,23 +151,27 @@ class ChannelHub:
         """Handle a client's request, or the error in its frame. Returns the ack or error that
         was sent, if any."""
         policy = self._ports.policy
-        step: ReceiveResult[ClientRequest] = connection.receive(
-            request, ref, self._ports.clock.wall(), policy.limits.channel, policy.channel_overrun
+        refusal = connection.count_frame(
+            ref, self._ports.clock.wall(), policy.limits.channel, policy.channel_overrun
         )
-        if step.close is not None:
-            connection.outbound.close(step.close, "too many events")
-        answer = step.replies[0] if step.replies else None
-        if step.request is not None:
-            answer = await self._refuse_over_limit(connection, ref)
-            if answer is None:
-                answer = await self._requests.handle(connection, step.request, ref)
+        if isinstance(refusal, CloseCode):
+            connection.outbound.close(refusal, "too many events")
+            return None
+        answer = refusal or await self._refuse_over_user_limit(connection, ref)
+        if answer is None:
+            if isinstance(request, StaffbookingError):
+                answer = error_frame(request, ref)
+            else:
+                answer = await self._requests.handle(connection, request, ref)
         if answer is not None:
             connection.send(EncodedFrame(answer))
         return answer
 
-    async def _refuse_over_limit(self, connection: ChannelConnection, ref: Any) -> Frame | None:
-        """Count an event against its user, over all connections and processes; returns the error
-        of an event beyond the limit, or of one that could not be counted in time."""
+    async def _refuse_over_user_limit(
+        self, connection: ChannelConnection, ref: Any
+    ) -> Frame | None:
+        """Count an event, valid or not, against its user, over all connections and processes.
+        Returns the error of one beyond the limit, or of one that could not be counted in time."""
         rule, now = self._ports.policy.limits.channel_user, self._ports.clock.wall()
         scope = f"{rule.name}:user:{connection.user_id}"
         try:

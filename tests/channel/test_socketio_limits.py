@@ -61,6 +61,25 @@ async def test_events_over_the_limit_are_refused(world: HttpDeployment) -> None:
         assert await channel.last_message_id(world.ports) == 1
 
 
+async def test_invalid_events_count_for_the_user(world: HttpDeployment) -> None:
+    """Malformed, unknown and invalid events count against the user's limit, beyond which they are
+    refused as messages are."""
+    relax_limits(world, max_user_events_per_minute=3)
+    invalid: list[tuple[str, dict[str, int] | None]] = [
+        ("nothing", {}),
+        ("typing", None),
+        ("resume", {"after": -1}),
+    ]
+    async with (
+        serve_channel(world.ports) as site,
+        connect_client(site, world.customer, POLLING_ONLY) as ada,
+    ):
+        for event, data in invalid:
+            assert "retry_after" not in await ada.call(event, data)
+        for event, data in invalid:
+            assert (await ada.call(event, data))["code"] == "rate_limited"
+
+
 async def test_a_flood_disconnects(world: HttpDeployment) -> None:
     """The event after three times the limit disconnects the client, and the events after it are
     dropped."""

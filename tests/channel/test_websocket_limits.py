@@ -69,6 +69,33 @@ async def test_reconnecting_evades_no_limit(world: HttpDeployment) -> None:
         assert await channel.last_message_id(world.ports) == 4
 
 
+async def test_invalid_events_count_for_the_user(world: HttpDeployment) -> None:
+    """Malformed, unknown, invalid and binary events of all connections count against the user's
+    limit, beyond which they are refused with `retry_after` as messages are."""
+    relax_limits(world, max_user_events_per_minute=4)
+    invalid: list[tuple[str, str | bytes]] = [
+        ("bad_frame", "garbage"),
+        ("unknown_event", '{"event": "nothing"}'),
+        ("missing_field", '{"event": "resume", "data": {}}'),
+        ("bad_frame", b"binary"),
+    ]
+    conversation = await add_shared_conversation(world)
+    async with serve_channel(world.ports) as one, serve_channel(world.ports) as two:
+        for (code, frame), site in zip(invalid, (one, two, one, two), strict=True):
+            async with site.connect_client(world.customer) as ada:
+                await ada.socket.send(frame)
+                assert await next_codes(ada, 1) == [code]
+        world.clock.advance(18 * SECOND)
+        async with one.connect_client(world.customer) as ada:
+            message = {"conversation_id": conversation.id, "content": "Too much"}
+            await ada.send(ClientEvent.SEND_MESSAGE, message)
+            for _, frame in invalid:
+                await ada.socket.send(frame)
+            for _ in range(5):
+                error = await ada.next_data("error")
+                assert (error["code"], error["retry_after"]) == ("rate_limited", 42)
+
+
 async def test_a_message_over_the_limit_is_not_stored(world: HttpDeployment) -> None:
     """A message over the limit is not stored, and its error has its `ref`."""
     relax_limits(world, max_events_per_minute=2)

@@ -93,8 +93,8 @@ async def test_a_hanging_endpoint_does_not_delay_others(
 async def test_degraded_endpoints_do_not_delay_healthy_ones(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More degraded endpoints than slots may hang without delaying the healthy ones."""
-    monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 3)
+    """More degraded endpoints than may have a batch may hang without delaying the healthy ones."""
+    monkeypatch.setattr(webhook_dispatcher, "MAX_CLASS_BATCHES", 3)
     for _ in range(10):
         endpoint = await add_endpoint_with_deliveries(post, troubled=True)
         sender.behaviours[endpoint.url] = sender.hang
@@ -105,11 +105,12 @@ async def test_degraded_endpoints_do_not_delay_healthy_ones(
         sender.gate.set()
 
 
-async def test_newly_hanging_endpoints_free_their_slots(
+async def test_hanging_endpoints_become_degraded(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Endpoints that start to hang take all slots only until their first attempts have failed."""
-    monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 3)
+    """Endpoints that start to hang take all batches of the healthy ones only until their first
+    attempts have failed."""
+    monkeypatch.setattr(webhook_dispatcher, "MAX_CLASS_BATCHES", 3)
     hanging = [await add_endpoint_with_deliveries(post) for _ in range(3)]
     for endpoint in hanging:
         sender.behaviours[endpoint.url] = sender.time_out
@@ -121,6 +122,82 @@ async def test_newly_hanging_endpoints_free_their_slots(
         await wait_until(lambda: sum(sender.in_flight.values()) == 3)
         healthy = await add_endpoint_with_deliveries(post, 5)
         await wait_until(lambda: sender.urls().count(healthy.url) == 5)
+        sender.gate.set()
+
+
+async def test_newly_hanging_endpoints_do_not_delay_healthy_ones(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
+    """Though 200 healthy endpoints begin to hang at once, the endpoint that is claimed after them
+    gets its delivery within two seconds."""
+    for _ in range(200):
+        hanging = await add_endpoint_with_deliveries(post)
+        sender.behaviours[hanging.url] = sender.time_out
+    healthy = await add_endpoint_with_deliveries(post)
+    async with running_dispatcher(post.ports):
+        await wait_until(lambda: healthy.url in sender.urls())
+        assert anyio.current_time() < 2
+
+
+async def test_hanging_endpoints_do_not_delay_retries(
+    post: WebhookScenario, sender: GatedReceivers
+) -> None:
+    """Though 200 degraded endpoints hang, the retry of an endpoint that failed once begins when it
+    is due."""
+    for _ in range(200):
+        hanging = await add_endpoint_with_deliveries(post, troubled=True)
+        sender.behaviours[hanging.url] = sender.time_out
+    async with running_dispatcher(post.ports):
+        await anyio.sleep(2)
+        failing = await add_endpoint_with_deliveries(post)
+        sender.behaviours[failing.url] = sender.fail
+        await wait_until_attempted(post, failing, 2)
+    [(_, [first, second])] = await post.deliveries_with_attempts(failing)
+    assert second.at - first.at < RETRY_DELAYS[0] + 0.1 * SECOND
+
+
+async def test_batches_begin_as_slots_are_given_up(
+    post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of endpoints that hang, no more than there are slots get a batch at the same time."""
+    monkeypatch.setattr(webhook_dispatcher, "MAX_SLOTS", 3)
+    for _ in range(7):
+        endpoint = await add_endpoint_with_deliveries(post)
+        sender.behaviours[endpoint.url] = sender.hang
+    begun = []
+    async with running_dispatcher(post.ports):
+        for _ in range(3):
+            await anyio.sleep(webhook_dispatcher.SLOT_SECONDS - 0.1)
+            begun.append(len(sender.sent))
+            await anyio.sleep(0.2)
+        sender.gate.set()
+    assert begun == [3, 6, 7]
+
+
+async def test_batches_are_bounded(
+    post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many endpoints hang, there is a bounded number of batches, some of each class, also
+    if both classes are claimed at the same time."""
+    for name, number in (("MAX_SLOTS", 4), ("MAX_BATCHES", 10), ("MAX_CLASS_BATCHES", 7)):
+        monkeypatch.setattr(webhook_dispatcher, name, number)
+    claim_batches = deliveries.claim_batches
+
+    async def claim_slowly(*given: Any, **named: Any) -> Sequence[EndpointBatch]:
+        await anyio.sleep(0.01)
+        return await claim_batches(*given, **named)
+
+    monkeypatch.setattr(deliveries, "claim_batches", claim_slowly)
+    healthy, degraded = [
+        {(await add_endpoint_with_deliveries(post, troubled=troubled)).url for _ in range(20)}
+        for troubled in (False, True)
+    ]
+    sender.behaviours = dict.fromkeys(healthy | degraded, sender.hang)
+    async with running_dispatcher(post.ports):
+        await anyio.sleep(10)
+        hanging = {*sender.urls()}
+        assert len(hanging) == 10
+        assert min(len(hanging & healthy), len(hanging & degraded)) >= 3
         sender.gate.set()
 
 
@@ -136,7 +213,7 @@ async def test_a_busy_endpoint_does_not_starve_others(
 ) -> None:
     """With one slot, other endpoints get batches between those of a busy one, even sooner if it is
     slow."""
-    monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 1)
+    monkeypatch.setattr(webhook_dispatcher, "MAX_SLOTS", 1)
     busy = await add_endpoint_with_deliveries(post, 200)
     others = [await add_endpoint_with_deliveries(post) for _ in range(3)]
 

@@ -151,7 +151,7 @@ async def test_slow_endpoints_do_not_delay_others(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Endpoints known to answer slowly do not delay the others, however many there are."""
-    monkeypatch.setattr(webhook_dispatcher, "MAX_CONCURRENT_BATCHES", 2)
+    monkeypatch.setattr(webhook_dispatcher, "MAX_CLASS_BATCHES", 2)
     slow = [await add_endpoint_with_deliveries(post, 8) for _ in range(4)]
 
     async def answer() -> int:

@@ -25,7 +25,6 @@ from staffbooking_core.representations.channel import (
     ConnectionState,
     Frame,
     MalformedFrame,
-    ReceiveResult,
     ServerEvent,
     UnknownClientEvent,
 )
@@ -144,67 +143,47 @@ def make_line() -> ConnectionState:
     return ConnectionState(user_id=5, name="Mia")
 
 
-def receive(
-    line: ConnectionState, at=NOW, request: object = "request", ref: object = None
-) -> ReceiveResult:
-    return line.receive(request, ref, at, RULE, OVERRUN)
+def count(line: ConnectionState, at=NOW, ref: object = None) -> Frame | CloseCode | None:
+    return line.count_frame(ref, at, RULE, OVERRUN)
 
 
-def outcome(step: ReceiveResult) -> str:
+def outcome(refusal: Frame | CloseCode | None) -> str:
     """The result of a frame, as one word."""
-    if step.close is not None:
+    if isinstance(refusal, CloseCode):
         return "closed"
-    return "admitted" if step.request is not None else step.replies[0].data["code"]
-
-
-def test_a_frame_is_carried_out():
-    """A valid frame returns its request without replies."""
-    assert receive(make_line()) == ReceiveResult("request")
-
-
-def test_an_invalid_frame_returns_an_error():
-    """An invalid frame returns an error with its `ref`, and no request."""
-    step = receive(make_line(), request=MalformedFrame("no frame"), ref="r")
-    assert step == ReceiveResult(replies=(channel.error_frame(MalformedFrame("no frame"), "r"),))
+    return "admitted" if refusal is None else refusal.data["code"]
 
 
 def test_a_refused_frame_has_a_retry_delay():
     """The retry delay lasts until the end of the window, which began with its first frame."""
     line = make_line()
     for seconds in (0, 10, 20):
-        receive(line, NOW + seconds * SECOND)
-    step = receive(line, NOW + 25 * SECOND, ref="r")
-    assert step.request is None
-    assert [(frame.event, frame.ref) for frame in step.replies] == [(ServerEvent.ERROR, "r")]
-    assert step.replies[0].data["retry_after"] == 35
-
-
-def test_malformed_frames_count_too():
-    """Malformed frames count against the rate limit."""
-    line = make_line()
-    told = [outcome(receive(line, request=MalformedFrame("no frame"))) for _ in range(5)]
-    assert told == ["bad_frame"] * 3 + ["rate_limited"] * 2
+        count(line, NOW + seconds * SECOND)
+    refusal = count(line, NOW + 25 * SECOND, ref="r")
+    assert isinstance(refusal, Frame)
+    assert (refusal.event, refusal.ref) == (ServerEvent.ERROR, "r")
+    assert refusal.data["retry_after"] == 35
 
 
 def test_the_frame_after_the_overrun_closes():
     """The frame after the overrun closes the connection without a reply."""
     line = make_line()
     for _ in range(OVERRUN * RULE.limit):
-        assert receive(line).close is None
-    assert receive(line) == ReceiveResult(close=CloseCode.FORBIDDEN)
+        assert outcome(count(line)) != "closed"
+    assert count(line) is CloseCode.FORBIDDEN
 
 
 @given(st.lists(st.integers(0, 40), max_size=40))
 def test_each_window_admits_its_limit(gaps):
     """Each window allows its limit, refuses more, and closes after the overrun."""
-    line, at, opened, count = make_line(), 0, None, 0
+    line, at, opened, number = make_line(), 0, None, 0
     for gap in gaps:
         at += gap
         if opened is None or at >= opened + 60:
-            opened, count = at, 0
-        count += 1
-        expected = "admitted" if count <= 3 else "rate_limited" if count <= 6 else "closed"
-        assert outcome(receive(line, NOW + at * SECOND)) == expected
+            opened, number = at, 0
+        number += 1
+        expected = "admitted" if number <= 3 else "rate_limited" if number <= 6 else "closed"
+        assert outcome(count(line, NOW + at * SECOND)) == expected
 
 
 # Delivered messages -----------------------------------------------------------------------
