@@ -83,7 +83,7 @@ def dispute(customer: Person, staff: Person, picture: Path) -> None:
     customer.page.get_by_label("Tell what happened").fill("The bar closed early")
     customer.page.get_by_label("A picture or a document").set_input_files(picture)
     customer.press("Open a dispute")
-    headline(customer, "There is a dispute.")
+    headline(customer, "You have told your side.")
     headline(staff, "There is a dispute.")
     assert "The bar closed early" in staff.read()
     evidence = staff.page.locator("img.evidence")
