@@ -18,7 +18,9 @@ pytestmark = pytest.mark.installed
 Install: TypeAlias = Callable[[Sequence[str]], Environment]
 
 PAGE = (ROOT / "docs/embedding.md").read_text(encoding="utf-8")
-ONE_BOOKING, ONE_STORED_BOOKING, *_ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+[ONE_BOOKING] = [code for code in PROGRAMS if "async def one_booking(" in code]
+[ONE_STORED_BOOKING] = [code for code in PROGRAMS if "async def one_stored_booking(" in code]
 OUTCOME = "completed, payout paid: 17000"
 BASE_PACKAGES = {
     "anyio",
@@ -111,7 +113,7 @@ def base(install: Install) -> Environment:
 
 
 def test_the_base_runs_a_booking(base: Environment) -> None:
-    """Without extras the first program of docs/embedding.md runs, and few packages are there."""
+    """Without extras `one_booking` of docs/embedding.md runs, and few packages are there."""
     assert base.run_python(ONE_BOOKING).strip() == OUTCOME
     assert base.list_packages() <= BASE_PACKAGES
 
@@ -125,7 +127,7 @@ def test_the_base_has_a_command_of_one_line(base: Environment) -> None:
 
 
 def test_sqlite_brings_a_database(install: Install, tmp_path: Path) -> None:
-    """With `sqlite` alone the second program of docs/embedding.md runs on a file."""
+    """With `sqlite` alone `one_stored_booking` of docs/embedding.md runs on a file."""
     url = f"sqlite+aiosqlite:///{tmp_path}/embedded.db"
     call = f"print(asyncio.run(one_stored_booking({url!r}, 'k' * 32)))"
     code = ONE_BOOKING.partition("if __name__")[0] + ONE_STORED_BOOKING + call
