@@ -46,10 +46,8 @@ _DECIMAL_PATTERN = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 @frozen
 class QueryPriceBound:
-    """An amount in a query, from 0 on; it may have more decimals than the currency. Amounts above
-    `most` are taken as that: no price is as high."""
-
-    most: Decimal = Decimal(1_000_000_000)
+    """An amount in a query, from 0 on; it may have more decimals than the currency, and be higher
+    than any price."""
 
 
 @frozen
@@ -266,12 +264,12 @@ def _bounded_hook(converter: Converter, kind: Any, from_query: bool) -> Structur
     return lambda given, _: check(given, bound)
 
 
-def _check_price(value: Any, bound: QueryPriceBound) -> Decimal:
+def _check_price(value: Any, _: QueryPriceBound) -> Decimal:
     if not isinstance(value, Decimal):
         raise ValueError("must be a decimal number")
     if value < 0:
         raise ValueError("must not be negative")
-    return min(value, bound.most)
+    return value
 
 
 def _check_items(value: Any, bound: ListBounds, of_list: StructureHook) -> tuple[Any, ...]:

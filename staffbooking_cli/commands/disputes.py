@@ -149,16 +149,22 @@ def resolve(
     as_json: AsJson = False,
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""
-    from staffbooking_core.domain.bookings.lifecycle import Trigger
+    from staffbooking_core.operator_inputs import ResolutionOutcome
     from staffbooking_core.usecases.bookings import disputes
 
     if release + refund + (split is not None) != 1:
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
-    trigger = Trigger.RELEASE if release else Trigger.REFUND if refund else Trigger.SPLIT
+    outcome = (
+        ResolutionOutcome.RELEASE
+        if release
+        else ResolutionOutcome.REFUND
+        if refund
+        else ResolutionOutcome.SPLIT
+    )
 
     async def work(ports: Ports) -> Booking:
         amount = _to_minor(ports, split)
-        return await disputes.resolve_dispute(ports, code, trigger, amount, reason)
+        return await disputes.resolve_dispute(ports, code, outcome, amount, reason)
 
     booking = run_operator_command(work, "resolve", "dispute", code, reason=reason, by=by)
     render.print_result("booking", booking_record(booking), as_json)

@@ -12,7 +12,7 @@ from staffbooking_cli.sample.cast import Cast
 from staffbooking_cli.sample.stage import Person, StaffMember
 from staffbooking_cli.sample.telling import HOUR, Telling
 from staffbooking_cli.sample.walk import Story
-from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.operator_inputs import ResolutionOutcome
 
 _Tell: TypeAlias = Callable[[Telling, Person, Sequence[StaffMember]], Story]
 
@@ -27,10 +27,10 @@ def tell_all(telling: Telling, cast: Cast) -> list[Story]:
         stories_over.tell_reviewed(telling, cast.customer, cast.others),
         stories_disputed.tell_overdue_dispute(telling, cast.guests[1], cast.others[1:]),
         stories_disputed.tell_resolved_dispute(
-            telling, cast.customer, cast.others[2:], Trigger.SPLIT
+            telling, cast.customer, cast.others[2:], ResolutionOutcome.SPLIT
         ),
         stories_disputed.tell_resolved_dispute(
-            telling, cast.second_customer, [cast.staff], Trigger.REFUND
+            telling, cast.second_customer, [cast.staff], ResolutionOutcome.REFUND
         ),
     ]
 

@@ -12,6 +12,7 @@ from staffbooking_cli.sample.telling import Telling, place_of
 from staffbooking_cli.sample.walk import Story
 from staffbooking_core.domain.accounts.audit import AuditSubject, Operator
 from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases.accounts import audit
 from staffbooking_core.usecases.bookings import disputes
 
@@ -91,7 +92,7 @@ async def tell_no_show(telling: Telling, customer: Person, staff: Sequence[Staff
 
 
 async def tell_resolved_dispute(
-    telling: Telling, customer: Person, staff: Sequence[StaffMember], trigger: Trigger
+    telling: Telling, customer: Person, staff: Sequence[StaffMember], outcome: ResolutionOutcome
 ) -> Story:
     """Resolved by an operator: a refund, or a split of the money."""
     stage = telling.stage
@@ -120,5 +121,5 @@ async def tell_resolved_dispute(
         reason=note,
     )
     ports = audit.audited_ports(stage.ports, act)
-    amount = booking.price // 2 if trigger is Trigger.SPLIT else 0
-    await disputes.resolve_dispute(ports, booking.code, trigger, amount, note)
+    amount = booking.price // 2 if outcome is ResolutionOutcome.SPLIT else 0
+    await disputes.resolve_dispute(ports, booking.code, outcome, amount, note)

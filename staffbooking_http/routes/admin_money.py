@@ -79,10 +79,9 @@ async def list_disputes(call: Call, _: int, __: int) -> Sequence[object]:
 )
 async def resolve_dispute(call: Call, ports: Ports) -> object:
     wanted: ResolveDispute = call.parsed_input
-    trigger = dispute_cases.RESOLUTION_TRIGGERS[wanted.outcome]
     share = dispute_cases.customer_share(wanted, ports.policy.currency)
     booking = await disputes.resolve_dispute(
-        *(ports, call.path_code(), trigger, share, wanted.reason),
+        *(ports, call.path_code(), wanted.outcome, share, wanted.reason),
         actor_id=call.user.id,
         allowed_versions=allowed_versions(call),
     )

@@ -29,7 +29,6 @@ from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_en
 from staffbooking_adapters.testing.store import OpenStore
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject
 from staffbooking_core.domain.accounts.users import Actor, User
-from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.inputs import (
     AddDisputeStatement,
     DisputeBooking,
@@ -37,6 +36,7 @@ from staffbooking_core.inputs import (
     SubmitInquiry,
     SubmitReview,
 )
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.ports import ImportProgress, Ports, SkippedRow, Transaction
 from staffbooking_core.representations.messaging import conversation_record
 from staffbooking_core.usecases import privacy
@@ -148,7 +148,7 @@ async def add_dispute(scene: BookingScenario, actor: Actor) -> None:
     await disputes.open_dispute(scene.ports, actor, booking.id, given)
     statement = AddDisputeStatement(text=TEXT)
     await disputes.add_statement(scene.ports, actor, booking.id, statement)
-    await scene.resolve(booking, Trigger.RELEASE)
+    await scene.resolve(booking, ResolutionOutcome.RELEASE)
     await scene.jump_to(booking.starts_at + 2 * DAY)
     await scene.drain()
 

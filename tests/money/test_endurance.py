@@ -21,6 +21,7 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.errors import ProcessorUnavailable
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from tests.money.fake_helpers import make_fake_bench
 from tests.money.payment_scenarios import (
     CALL_FAULTS,
@@ -136,9 +137,10 @@ async def _after(run: BookingRun) -> None:
             await play.move(booking, Trigger.CONFIRM, play.customer)
         case "split" | "refunded":
             await play.dispute(booking)
-            split = run.outcome_name == "split"
-            trigger, amount = (Trigger.SPLIT, 10_000) if split else (Trigger.REFUND, 0)
-            await play.resolve(booking, trigger, amount)
+            if run.outcome_name == "split":
+                await play.resolve(booking, ResolutionOutcome.SPLIT, 10_000)
+            else:
+                await play.resolve(booking, ResolutionOutcome.REFUND)
 
 
 async def _after_payouts(runs: Sequence[BookingRun], outcome: str | None) -> None:

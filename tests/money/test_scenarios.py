@@ -11,10 +11,11 @@ import pytest
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.booking import Booking, PaymentStatus, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import Account, MovementKind as Moved
 from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import OperationKind
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases.payments import operations, payouts, refunds
 from tests.money.payment_scenarios import LATER_DATE, PAYOUT_AMOUNT, TOTAL_AMOUNT, PaymentScenario
 
@@ -141,11 +142,15 @@ async def test_the_companion_cancels(play: PaymentScenario) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trigger", "refund", "payout"),
-    [(Trigger.RELEASE, 0, 34_000), (Trigger.REFUND, 40_000, 0), (Trigger.SPLIT, 10_000, 25_500)],
+    ("outcome", "refund", "payout"),
+    [
+        (ResolutionOutcome.RELEASE, 0, 34_000),
+        (ResolutionOutcome.REFUND, 40_000, 0),
+        (ResolutionOutcome.SPLIT, 10_000, 25_500),
+    ],
 )
 async def test_a_dispute_is_resolved(
-    play: PaymentScenario, trigger: Trigger, refund: int, payout: int
+    play: PaymentScenario, outcome: ResolutionOutcome, refund: int, payout: int
 ) -> None:
     """A dispute blocks the payout, and its resolution splits the money as decided."""
     booking = await play.completed()
@@ -154,7 +159,7 @@ async def test_a_dispute_is_resolved(
     await play.drain()
     assert await play.moved_by_kind(booking) == {Moved.PAYMENT: TOTAL_AMOUNT}
 
-    await play.resolve(booking, trigger, 10_000 if trigger is Trigger.SPLIT else 0)
+    await play.resolve(booking, outcome, 10_000 if outcome is ResolutionOutcome.SPLIT else 0)
     await play.drain()
     play.pass_time(DAY)
     booking = await play.finish(booking)

@@ -10,11 +10,12 @@ from datetime import datetime
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import LIABILITY_ACCOUNTS, account_balances
 from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import ChargebackStatus, IntentRefs, OperationKind
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.usecases.payments import payouts, reconciliation, refunds, statement
 from staffbooking_core.usecases.payments.statement import StatementDifference
@@ -119,7 +120,7 @@ async def _decide_open_cases(scene: SimulatedScenario, verdict: str) -> None:
                 await scene.charge_back(booking, verdict)
         booking = await scene.booking(booking)
         if booking.status is BookingStatus.DISPUTED:
-            await scene.resolve(booking, Trigger.RELEASE)
+            await scene.resolve(booking, ResolutionOutcome.RELEASE)
         for decide in (payouts.release_payout, payouts.retry_payout, refunds.retry_refunds):
             with suppress(RuleBroken):  # No such case is open.
                 await decide(scene.ports, booking.code)

@@ -21,6 +21,7 @@ from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.inputs import CancelBooking, DisputeBooking
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work, idempotency, sandbox
@@ -179,8 +180,10 @@ class BookingScenario:
         given = DisputeBooking(reason="nobody came")
         return await disputes.open_dispute(self.ports, by or self.customer, booking.id, given)
 
-    async def resolve(self, booking: Booking, trigger: Trigger, amount: int = 0) -> Booking:
-        return await disputes.resolve_dispute(self.ports, booking.code, trigger, amount)
+    async def resolve(
+        self, booking: Booking, outcome: ResolutionOutcome, amount: int = 0
+    ) -> Booking:
+        return await disputes.resolve_dispute(self.ports, booking.code, outcome, amount)
 
     async def charge_back(self, booking: Booking, outcome: str = "open") -> Booking:
         """Open a chargeback at the processor and process its events."""

@@ -65,7 +65,7 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import CompanionAvailability, SearchCandidate, SearchPage
 
 MAX_PRICE = 2**63 - 1
-"""The upper bound of prices if a search has none."""
+"""The highest price that a column can hold."""
 
 
 def parse_texts(text: str) -> tuple[str, ...]:
@@ -394,8 +394,8 @@ def search_parameters(
     if variant.has_service:
         params["service"] = normalize_text(query.service or "")
     if variant.has_price:
-        params["low"] = query.min_price or 0
-        params["high"] = MAX_PRICE if query.max_price is None else query.max_price
+        params["low"] = min(query.min_price or 0, MAX_PRICE)
+        params["high"] = MAX_PRICE if query.max_price is None else min(query.max_price, MAX_PRICE)
     if query.date is not None:
         params |= {
             "day": query.date,

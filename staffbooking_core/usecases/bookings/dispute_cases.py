@@ -9,7 +9,7 @@ from attrs import frozen
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import TransitionInput
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.shared.money import Currency
@@ -19,16 +19,10 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import details
 from staffbooking_core.usecases.bookings.details import BookingDetails
+from staffbooking_core.usecases.bookings.disputes import RESOLUTION_TRIGGERS
 from staffbooking_core.validation import validated
 
 __all__ = ["DisputeCase", "DivisionPreview", "customer_share", "get_case", "preview_division"]
-
-RESOLUTION_TRIGGERS: Mapping[ResolutionOutcome, Trigger] = {
-    ResolutionOutcome.RELEASE: Trigger.RELEASE,
-    ResolutionOutcome.REFUND: Trigger.REFUND,
-    ResolutionOutcome.SPLIT: Trigger.SPLIT,
-}
-"""The trigger of each outcome."""
 
 _MAX_MESSAGES = 30
 
@@ -84,23 +78,25 @@ async def get_case(ports: Ports, actor: Actor, booking_id: int) -> DisputeCase:
     previews = {
         outcome: preview
         for outcome in (ResolutionOutcome.RELEASE, ResolutionOutcome.REFUND)
-        if (preview := _try_preview(found, RESOLUTION_TRIGGERS[outcome], ports.policy))
+        if (preview := _try_preview(found, outcome, ports.policy))
     }
     max_share = max(0, booking.escrow - booking.insurance_premium)
     return DisputeCase(found, tuple(messages), emails, previews, max_share)
 
 
-def _try_preview(found: BookingDetails, trigger: Trigger, policy: Policy) -> DivisionPreview | None:
+def _try_preview(
+    found: BookingDetails, outcome: ResolutionOutcome, policy: Policy
+) -> DivisionPreview | None:
     if found.booking.status is not BookingStatus.DISPUTED:
         return None
     try:
-        return preview_division(found, trigger, 0, policy)
+        return preview_division(found, outcome, 0, policy)
     except RuleBroken:
         return None
 
 
 def preview_division(
-    found: BookingDetails, trigger: Trigger, share: int, policy: Policy
+    found: BookingDetails, outcome: ResolutionOutcome, share: int, policy: Policy
 ) -> DivisionPreview:
     """What a resolution would do now; `share` is the customer's part of a split in minor units.
     Nothing is saved.
@@ -108,7 +104,9 @@ def preview_division(
     Raises RuleBroken `booking_not_disputed`, `split_out_of_range` or `chargeback_open`.
     """
     booking = found.booking
-    decision = TransitionInput(trigger, Party.ADMIN, found.now, refund_amount=share)
+    decision = TransitionInput(
+        RESOLUTION_TRIGGERS[outcome], Party.ADMIN, found.now, refund_amount=share
+    )
     after = apply_transition(booking, decision, policy).booking
     refund = after.refunded_amount - booking.refunded_amount
     premium = booking.escrow - refund - after.platform_fee - after.payout_amount

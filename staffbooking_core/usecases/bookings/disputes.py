@@ -26,6 +26,7 @@ from staffbooking_core.domain.bookings.transitions import apply_transition, chec
 from staffbooking_core.domain.notifications.notifications import statement_notification
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, invalid_field
 from staffbooking_core.inputs import AddDisputeStatement, DisputeBooking
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.ports import DisputesReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import (
     Versions,
@@ -288,48 +289,52 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
         return await view.bookings.disputed_bookings(page, limit)
 
 
-_VERDICTS = {
-    Trigger.RELEASE: "for the staff member",
-    Trigger.REFUND: "for the customer",
-    Trigger.SPLIT: "with the money shared",
+RESOLUTION_TRIGGERS = {
+    ResolutionOutcome.RELEASE: Trigger.RELEASE,
+    ResolutionOutcome.REFUND: Trigger.REFUND,
+    ResolutionOutcome.SPLIT: Trigger.SPLIT,
 }
-"""The triggers that resolve a dispute, and how the alert tells each resolution."""
+"""The trigger of each outcome."""
+
+_VERDICTS = {
+    ResolutionOutcome.RELEASE: "for the staff member",
+    ResolutionOutcome.REFUND: "for the customer",
+    ResolutionOutcome.SPLIT: "with the money shared",
+}
+"""How the alert tells each resolution."""
 
 
 @validated
 async def resolve_dispute(
     ports: Ports,
     code: str,
-    trigger: Trigger,
+    outcome: ResolutionOutcome,
     amount: int = 0,
     note: str | None = None,
     actor_id: int | None = None,
     allowed_versions: Versions = None,
 ) -> Booking:
-    """Resolve a dispute by RELEASE, REFUND or SPLIT; `amount` is the customer's part of a split in
-    minor units, `actor_id` the id of the admin, if it is one with an account. Locks the booking.
+    """Resolve a dispute. `amount` is the customer's part of a split in minor units, `actor_id` the
+    id of the admin, if it is one with an account. Locks the booking.
 
-    Raises InvalidField on `trigger` for another one and on `amount` beside no split, NotFound,
-    VersionMismatch, and RuleBroken `booking_not_disputed`, `split_out_of_range`, or
-    `chargeback_open` where the processor decides.
+    Raises InvalidField on `amount` beside no split, NotFound, VersionMismatch, and RuleBroken
+    `booking_not_disputed`, `split_out_of_range`, or `chargeback_open` where the processor decides.
     """
-    if trigger not in _VERDICTS:
-        raise invalid_field("trigger", f"must be one of {', '.join(_VERDICTS)}")
-    if amount and trigger is not Trigger.SPLIT:
+    if amount and outcome is not ResolutionOutcome.SPLIT:
         raise invalid_field("amount", "is for a split only")
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Booking:
         booking = await lock_by_code(tx.bookings, code, allowed_versions)
         transition_input = TransitionInput(
-            *(trigger, Party.ADMIN, now),
+            *(RESOLUTION_TRIGGERS[outcome], Party.ADMIN, now),
             reason=note,
             refund_amount=amount,
             actor_id=actor_id,
         )
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.
-            text = f"the dispute of booking {code} was resolved, {_VERDICTS[trigger]}: {note}"
+            text = f"the dispute of booking {code} was resolved, {_VERDICTS[outcome]}: {note}"
             result = evolve(result, alerts=(*result.alerts, text))
         resolved = await save_transition(tx, ports, booking, result, now)
         return await hold_disabled_payout(tx, ports, resolved, now)

@@ -138,12 +138,12 @@ async def submit_decision(request: PageRequest) -> Template | Redirect:
         reason = query_string.parse_form(ReasonDraft, form).reason
         return render_error(_DECISION_TEMPLATE, operator, error, reason=reason, **context)
     booking = case.details.booking
-    trigger = dispute_cases.RESOLUTION_TRIGGERS[command.outcome]
     share = dispute_cases.customer_share(command, Currency(booking.currency))
 
     async def resolve(ports: Ports) -> Booking:
         return await disputes.resolve_dispute(
-            *(ports, booking.code, trigger, share, command.reason), actor_id=operator.user.id
+            *(ports, booking.code, command.outcome, share, command.reason),
+            actor_id=operator.user.id,
         )
 
     try:
@@ -211,10 +211,10 @@ def _decision_context(call: Call, case: DisputeCase, decision: DisputeDecision) 
     booking = case.details.booking
     currency = Currency(booking.currency)
     share = dispute_cases.customer_share(decision, currency)
-    trigger = dispute_cases.RESOLUTION_TRIGGERS[decision.outcome]
-    preview = dispute_cases.preview_division(case.details, trigger, share, call.ports.policy)
+    policy = call.ports.policy
+    preview = dispute_cases.preview_division(case.details, decision.outcome, share, policy)
     return {
-        **booking_context(case.details, call.ports.policy),
+        **booking_context(case.details, policy),
         "outcome": decision.outcome,
         "amount": "" if decision.outcome is not ResolutionOutcome.SPLIT else decision.amount,
         "held": currency.to_decimal(booking.escrow),

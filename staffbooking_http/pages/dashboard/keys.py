@@ -30,9 +30,9 @@ from staffbooking_http.pages.session import PageRequest, flash_text
 
 _PATH = f"{DASHBOARD_PATH}/keys"
 _KEY_PATH = f"{_PATH}/{{number:str}}"
-_FLASH_TEXTS = {"revoked": "The key is revoked: it works no longer."}
+_FLASH_TEXTS = {"revoked": "The key is revoked: it no longer works."}
 _MAX_ENDED_KEYS = 20
-"""Keys that work no longer, of which the newest are listed."""
+"""Keys that no longer work, of which the newest are listed."""
 
 _LIFETIME_DAYS: Mapping[str, int | None] = {"never": None, "30": 30, "90": 90, "365": 365}
 _OVERLAP_HOURS = (0, 1, 24, 7 * 24)
@@ -177,7 +177,7 @@ async def revoke_key(request: PageRequest) -> Redirect:
 
 
 async def _find_active_key(visit: Visit) -> ApiKey:
-    """The key in the path. Raises NotFound for one that works no longer."""
+    """The key in the path. Raises NotFound for one that no longer works."""
     number = visit.call.path_id("API key")
     key = await api_keys.get_key(visit.ports, visit.user, number)
     if not key.is_active(visit.call.now):

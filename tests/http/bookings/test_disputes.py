@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import POLICY
-from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.bookings import disputes
 from tests.http.bookings.test_booking_flow import paid, set_clock
@@ -174,7 +174,8 @@ async def test_a_resolution_is_shown(world: HttpDeployment) -> None:
     """A resolved dispute shows the outcome, the refund, the note and the time."""
     path, customer, _ = await disputed(world)
     code = json_body(await customer.get(path))["booking"]["booking_code"]
-    await disputes.resolve_dispute(world.ports, code, Trigger.SPLIT, 10_000, "half an hour")
+    outcome = ResolutionOutcome.SPLIT
+    await disputes.resolve_dispute(world.ports, code, outcome, 10_000, "half an hour")
     found = await dispute_of(customer, path)
     assert (found["status"], found["resolution"]) == (
         "resolved",

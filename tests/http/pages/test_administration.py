@@ -8,9 +8,9 @@ import pytest
 
 from staffbooking_adapters.testing.builders import DAY
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
-from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.payments import payouts
 from tests.http.deployment import HttpDeployment
@@ -61,7 +61,7 @@ async def test_alerts_lead_to_their_booking(world: HttpDeployment) -> None:
         await payouts.hold_payout(world.ports, booking.code, "Why not")
         await payouts.release_payout(world.ports, booking.code)
     disputed = await scene.dispute(booking)
-    await scene.resolve(disputed, Trigger.REFUND)
+    await scene.resolve(disputed, ResolutionOutcome.REFUND)
     admin = await world.signed_in_client(world.admin.id)
     page = (await admin.get("/admin")).text
     assert f'href="/admin/bookings/{booking.id}"' in page
@@ -80,7 +80,7 @@ async def test_an_alert_of_what_is_done_says_so(world: HttpDeployment) -> None:
     shown = (await admin.get("/admin")).text
     assert "is overdue: resolve it" in shown
     assert "Done since" not in shown
-    await scene.resolve(disputed, Trigger.REFUND)
+    await scene.resolve(disputed, ResolutionOutcome.REFUND)
     assert "Done since" in (await admin.get("/admin")).text
 
 

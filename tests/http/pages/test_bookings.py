@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.bookings import disputes
 from tests.http.bookings.test_booking_flow import accepted, paid, set_clock
@@ -325,7 +325,7 @@ async def test_an_operators_decision_is_told(world: HttpDeployment) -> None:
     json_body(await customer.post(f"{path}/dispute", json={"reason": "The bar was closed"}))
     code = (await record(customer, path))["booking_code"]
     note = "Half the evening"
-    await disputes.resolve_dispute(world.ports, code, Trigger.SPLIT, 15_000, note)
+    await disputes.resolve_dispute(world.ports, code, ResolutionOutcome.SPLIT, 15_000, note)
     for side in (customer, staff):
         text = await read(side, path)
         assert "We shared the money: US$150.00 goes back to Ada." in text

@@ -283,7 +283,7 @@ async def test_a_key_is_revoked_after_a_question(world: HttpDeployment) -> None:
     answer = await send(client, f"{KEYS}/{number}/revocation")
     assert answer.headers["location"] == f"{KEYS}?revoked"
     assert not await works(world, world.api_key)
-    assert "1 key that works no longer" in page_text((await client.get(KEYS)).text)
+    assert "1 key that no longer works" in page_text((await client.get(KEYS)).text)
 
 
 async def test_forms_need_their_token(world: HttpDeployment) -> None:

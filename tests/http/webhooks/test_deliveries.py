@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from staffbooking_adapters.testing.builders import DAY, SECOND
-from staffbooking_core.domain.bookings.lifecycle import EventName, Trigger
+from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.bookings import disputes
 from staffbooking_core.usecases.payments import payouts
@@ -330,7 +331,7 @@ async def finish(world: HttpDeployment) -> None:
         said = {"rating": 5, "comment": "Great", "punctuality": 4}
         json_body(await side.post(path.replace("bookings", "reviews/booking"), json=said), 201)
     json_body(await customer.post(f"{path}/dispute", json={"reason": "Too short"}))
-    await disputes.resolve_dispute(world.ports, record["booking_code"], Trigger.RELEASE)
+    await disputes.resolve_dispute(world.ports, record["booking_code"], ResolutionOutcome.RELEASE)
     fault = {"op": "pay_out", "kind": "refuse"}
     json_body(await world.client().post("/sandbox/payments/faults", json=fault))
     await set_clock(world, "2027-03-05T22:00:00Z")

@@ -11,6 +11,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, disabling
 from staffbooking_core.usecases.bookings.disabling import BookingsAhead, BookingsDecision
@@ -279,7 +280,7 @@ async def test_later_payouts_are_held(scene, ending):
         await scene.move(booking, Trigger.CONFIRM, scene.customer)
     elif ending == "resolve":
         await scene.dispute(booking)
-        await scene.resolve(booking, Trigger.RELEASE)
+        await scene.resolve(booking, ResolutionOutcome.RELEASE)
     else:
         await scene.jump_to(booking.ends_at + 3 * DAY)
         await scene.drain()

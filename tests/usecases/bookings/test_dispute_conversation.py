@@ -8,9 +8,10 @@ from attrs import evolve
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SECOND
 from staffbooking_core.domain.bookings.disputes import DisputeOutcome, DisputeStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.errors import InvalidField, RuleBroken
 from staffbooking_core.inputs import AddDisputeStatement
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.bookings import dispute_files, disputes
 from tests.support.memory_deployment import (
@@ -95,7 +96,7 @@ async def test_a_resolution_is_read_by_code(scene):
     booking = await disputed(scene)
     statement = AddDisputeStatement(text="It was the traffic")
     await disputes.add_statement(scene.ports, scene.staff, booking.id, statement)
-    await scene.resolve(booking, Trigger.REFUND)
+    await scene.resolve(booking, ResolutionOutcome.REFUND)
     found = await disputes.get_dispute_by_code(scene.ports, booking.code)
     assert [each.party for each in found.statements] == [Party.CUSTOMER, Party.STAFF]
     assert found.dispute.resolution is not None

@@ -6,11 +6,11 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW
-from staffbooking_core.domain.bookings.lifecycle import Trigger
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import ProcessorMisconfigured
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import ProcessorUnavailable, RuleBroken
+from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import statement as payments_statement
 from staffbooking_core.usecases.payments.statement import (
@@ -93,7 +93,7 @@ async def play_everything(scene):
     disputed = await scene.paid(event_date=await on_day(scene, 4))
     await scene.jump_to(disputed.starts_at)
     await scene.dispute(disputed)
-    await scene.resolve(disputed, Trigger.SPLIT, 10_000)
+    await scene.resolve(disputed, ResolutionOutcome.SPLIT, 10_000)
     await scene.settle_down()
     await scene.jump_to(await scene.now() + 3 * DAY)
     await scene.settle_down()

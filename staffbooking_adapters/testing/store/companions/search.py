@@ -138,6 +138,13 @@ class SearchContract(StoreContract):
         ids = await read_store(store, lambda view: search(view, min_price=low, max_price=high))
         assert ids == [companion.id]
 
+    @pytest.mark.parametrize(("low", "high", "found"), [(10**30, None, 0), (None, 10**30, 1)])
+    async def test_a_price_may_be_higher_than_any(self, store, low, high, found):
+        """A bound above what a column can hold is compared as it is."""
+        await add_companion(store, hourly_rate=5_000)
+        ids = await read_store(store, lambda view: search(view, min_price=low, max_price=high))
+        assert len(ids) == found
+
     async def test_a_search_follows_a_change(self, store):
         """A changed companion is found by its new fields, and not by its old ones."""
         companion = await add_companion(store, location_city="Porto", service_types=("Gala",))
