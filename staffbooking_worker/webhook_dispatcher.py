@@ -134,7 +134,10 @@ class _Dispatcher:
                 if due is None
                 else min(POLL_INTERVAL_SECONDS, (due - now).total_seconds())
             )
-        self._reserved_count += free_count  # The other class claims at the same time.
+        free_count = self._count_free_slots(degraded)  # The other class may have claimed meanwhile.
+        if free_count <= 0:
+            return _CONTENTION_DELAY_SECONDS
+        self._reserved_count += free_count
         try:
             batches = await deliveries.claim_batches(self._ports, free_count, degraded=degraded)
         finally:

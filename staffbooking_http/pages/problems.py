@@ -24,6 +24,8 @@ from staffbooking_http.pages.session import (
 
 _TEMPLATE = "problem.html"
 _API_PATH = re.compile(r"/api(/|$)")
+_MAX_ACCEPT_LENGTH = 500
+"""Characters of an `Accept` header that are read."""
 _FORMS = ["application/json", "text/html"]
 _BOOKING_PATH = re.compile(r"/bookings/([0-9]{1,15})(/|$)")
 
@@ -49,11 +51,13 @@ def accepts_html(scope: Scope) -> bool:
     """Whether a request comes from a browser: it names HTML and likes it better than JSON, and its
     path is not the API's."""
     accepted = b",".join(value for name, value in scope["headers"] if name == b"accept").lower()
-    return (
-        b"text/html" in accepted
-        and not _API_PATH.match(scope["path"])
-        and Accept(accepted.decode("latin-1")).best_match(_FORMS) == _FORMS[1]
-    )
+    if b"text/html" not in accepted or _API_PATH.match(scope["path"]):
+        return False
+    try:
+        best = Accept(accepted[:_MAX_ACCEPT_LENGTH].decode("latin-1")).best_match(_FORMS)
+    except OverflowError:  # A weight such as `q=inf`.
+        return False
+    return best == _FORMS[1]
 
 
 def problem_reply(environment: Environment, scope: Scope, reply: Reply) -> Reply:

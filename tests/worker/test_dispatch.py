@@ -11,6 +11,7 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.memory.webhooks.store import WebhooksReader
 from staffbooking_adapters.testing.builders import NOW, POLICY, SECOND
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus
 from staffbooking_core.ports import EndpointBatch
@@ -178,16 +179,21 @@ async def test_batches_are_bounded(
     post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many endpoints hang, there is a bounded number of batches, some of each class, also
-    if both classes are claimed at the same time."""
+    if both classes are looked for and claimed at the same time."""
     for name, number in (("MAX_SLOTS", 4), ("MAX_BATCHES", 10), ("MAX_CLASS_BATCHES", 7)):
         monkeypatch.setattr(webhook_dispatcher, name, number)
-    claim_batches = deliveries.claim_batches
 
-    async def claim_slowly(*given: Any, **named: Any) -> Sequence[EndpointBatch]:
-        await anyio.sleep(0.01)
-        return await claim_batches(*given, **named)
+    def slow_down(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
 
-    monkeypatch.setattr(deliveries, "claim_batches", claim_slowly)
+        async def call_slowly(*given: Any, **named: Any) -> Any:
+            await anyio.sleep(0.01)
+            return await call(*given, **named)
+
+        monkeypatch.setattr(owner, name, call_slowly)
+
+    slow_down(WebhooksReader, "next_batch_due_at")
+    slow_down(deliveries, "claim_batches")
     healthy, degraded = [
         {(await add_endpoint_with_deliveries(post, troubled=troubled)).url for _ in range(20)}
         for troubled in (False, True)

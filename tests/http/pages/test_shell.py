@@ -84,6 +84,9 @@ async def test_an_unknown_path_is_a_page_for_people(world: HttpDeployment) -> No
         ("application/json, text/html;q=0.5", "application/json"),
         ("application/json, text/html;q=0", "application/json"),
         ("application/json, text/plain, */*", "application/json"),
+        ("text/html;q=inf", "application/json"),
+        ("text/html;q=1e999", "application/json"),
+        (f"text/html{', text/plain' * 1_000}", "text/html; charset=utf-8"),
         ("*/*", "application/json"),
     ],
 )
