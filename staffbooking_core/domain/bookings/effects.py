@@ -243,7 +243,7 @@ def _distribute_escrow(
 
 
 def _refund_reason(inputs: TransitionInput) -> RefundReason:
-    is_resolution = inputs.trigger in (Trigger.REFUND, Trigger.SPLIT)
+    is_resolution = inputs.trigger in (Trigger.RESOLVE_REFUND, Trigger.RESOLVE_SPLIT)
     return RefundReason.DISPUTE if is_resolution else RefundReason.CANCELLATION
 
 

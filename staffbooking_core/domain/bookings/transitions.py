@@ -96,7 +96,7 @@ def _action(trigger: Trigger) -> str:
             return "report an absence"
         case Trigger.WITHDRAW:
             return "withdraw the dispute"
-        case Trigger.RELEASE | Trigger.REFUND | Trigger.SPLIT:
+        case Trigger.RESOLVE_RELEASE | Trigger.RESOLVE_REFUND | Trigger.RESOLVE_SPLIT:
             return "resolve the dispute"
         case _:
             return trigger.replace("_", " ")

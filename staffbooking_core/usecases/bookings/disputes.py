@@ -290,9 +290,9 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
 
 
 RESOLUTION_TRIGGERS = {
-    ResolutionOutcome.RELEASE: Trigger.RELEASE,
-    ResolutionOutcome.REFUND: Trigger.REFUND,
-    ResolutionOutcome.SPLIT: Trigger.SPLIT,
+    ResolutionOutcome.RELEASE: Trigger.RESOLVE_RELEASE,
+    ResolutionOutcome.REFUND: Trigger.RESOLVE_REFUND,
+    ResolutionOutcome.SPLIT: Trigger.RESOLVE_SPLIT,
 }
 """The trigger of each outcome."""
 

@@ -33,7 +33,7 @@ class PayoutAct(StrEnum):
 
 _TRIGGERS = {
     PayoutAct.HOLD: Trigger.HOLD_PAYOUT,
-    PayoutAct.RELEASE: Trigger.RESUME_PAYOUT,
+    PayoutAct.RELEASE: Trigger.LIFT_PAYOUT_HOLD,
     PayoutAct.RETRY: Trigger.RETRY_PAYOUT,
 }
 

@@ -50,7 +50,7 @@ async def release_payout(ports: Ports, code: str, allowed_versions: Versions = N
 
     Raises NotFound, VersionMismatch, and RuleBroken `payout_not_on_hold`.
     """
-    return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT, allowed_versions)
+    return await _apply_trigger(ports, code, Trigger.LIFT_PAYOUT_HOLD, allowed_versions)
 
 
 @validated
