@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
@@ -335,7 +335,7 @@ async def resolve_dispute(
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.
             text = f"the dispute of booking {code} was resolved, {_VERDICTS[outcome]}: {note}"
-            result = evolve(result, alerts=(*result.alerts, text))
+            result = result.with_alert(text)
         resolved = await save_transition(tx, ports, booking, result, now)
         return await hold_disabled_payout(tx, ports, resolved, now)
 

@@ -13,7 +13,6 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.bookings.transitions import (
     apply_transition,
     check_party,
-    find_transition,
 )
 from staffbooking_core.domain.companions.availability import local_time_to_utc
 from staffbooking_core.domain.payments.processor import ChargebackStatus
@@ -176,7 +175,7 @@ def test_a_staff_member_may_not_dispute_a_completed_booking():
 def test_a_request_is_no_trigger_of_a_booking_that_exists():
     """A booking cannot be requested again."""
     with pytest.raises(Forbidden):
-        find_transition(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
+        check_party(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
 
 
 # Recorded data --------------------------------------------------------------------------
