@@ -184,7 +184,7 @@ async def list_bookings(
     sees_all = actor.is_admin and actor.key_id is None and role is None
     query = BookingQuery(
         user_id=None if sees_all else actor.user_id,
-        sides=_PARTIES_BY_ROLE[role],
+        parties=_PARTIES_BY_ROLE[role],
         status=status,
         page=page,
         limit=limit,

@@ -48,7 +48,8 @@ class BookingDetails:
     """The files of all disputes."""
     own_review: Review | None
     stamp: str
-    """A word that changes with whatever the side sees of the booking."""
+    """An opaque value that changes whenever the booking, its situation or the statements of its
+    dispute change."""
 
 
 @validated
