@@ -14,11 +14,11 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KIND_BY_COMMAND,
-    Busy,
     OperationCommand,
     OperationKey,
     OperationKeyReused,
     OperationKind,
+    ProcessorBusy,
     ProcessorError,
     ProcessorMisconfigured,
     ProcessorRefused,
@@ -156,7 +156,7 @@ def apply_operation_failure(
             first_sent_at = None
         case ProcessorRefused():
             status, generation = OperationStatus.REFUSED, operation.generation
-        case Busy():
+        case ProcessorBusy():
             # Not executed, but an earlier attempt under this key may have been.
             status, generation = operation.status, operation.generation
             wait = timedelta(seconds=error.retry_after) if error.retry_after else wait
