@@ -35,7 +35,7 @@ from staffbooking_core.usecases.booking_writes import (
     lock_by_code,
     save_transition,
 )
-from staffbooking_core.usecases.bookings.actions import require_party
+from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.validation import validated
 
 __all__ = [
