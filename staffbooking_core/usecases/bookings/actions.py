@@ -19,7 +19,6 @@ from staffbooking_core.errors import (
     CompanionUnavailable,
     ConstraintViolated,
     Forbidden,
-    NotFound,
     ProcessorUnavailable,
     RuleBroken,
     invalid_field,
@@ -27,7 +26,12 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
-from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, Versions, advance_booking
+from staffbooking_core.usecases.booking_writes import (
+    LOCAL_DAY_MARGIN,
+    Versions,
+    advance_booking,
+    require_by_code,
+)
 from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote
 from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.usecases.payments import operations
@@ -57,10 +61,7 @@ async def get_by_code(ports: Ports, code: str) -> Booking:
     The booking is returned in full: the caller chooses its representation by the actor's party.
     """
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-    if booking is None:
-        raise NotFound("Booking")
-    return booking
+        return await require_by_code(view.bookings, code)
 
 
 @frozen

@@ -33,6 +33,7 @@ from staffbooking_core.usecases.booking_writes import (
     advance_booking,
     hold_disabled_payout,
     lock_by_code,
+    require_by_code,
     save_transition,
 )
 from staffbooking_core.usecases.bookings.parties import require_party
@@ -78,9 +79,7 @@ async def get_dispute(ports: Ports, actor: Actor, booking_id: int) -> DisputeCon
 async def get_dispute_by_code(ports: Ports, code: str) -> DisputeConversation:
     """As `get_dispute`, for operators. Raises NotFound."""
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-        if booking is None:
-            raise NotFound("Booking")
+        booking = await require_by_code(view.bookings, code)
         return _require_dispute(await find_conversation(view.disputes, booking))
 
 
