@@ -61,6 +61,7 @@ class OperationOrder:
     """A command ordered by a decision: it becomes an operation in the same transaction."""
 
     n: int
+    """Number of the order within its booking, from 1."""
     command: OperationCommand
 
     @property
@@ -79,6 +80,7 @@ class Operation:
     booking_id: int
     kind: OperationKind
     n: int
+    """Number of the order within its booking, from 1."""
     command: OperationCommand
     created_at: datetime
     next_at: datetime
