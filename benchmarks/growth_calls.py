@@ -39,12 +39,12 @@ def _booking_reads(made: Originals, copier: RowCopier) -> Mapping[str, Call]:
     page = 10
     lists = {
         "bookings of a customer with 90": _bookings(user_id=few, **limit),
-        "bookings of a busy customer": _bookings(user_id=busy, sides=customer, **limit),
-        f"the same, page {page}": _bookings(user_id=busy, sides=customer, page=page, **limit),
+        "bookings of a busy customer": _bookings(user_id=busy, parties=customer, **limit),
+        f"the same, page {page}": _bookings(user_id=busy, parties=customer, page=page, **limit),
         "bookings of busy staff": _bookings(
-            user_id=companion, sides=staff, priority_first=True, **limit
+            user_id=companion, parties=staff, priority_first=True, **limit
         ),
-        "bookings made by an agency": _bookings(user_id=busy, sides=api, **limit),
+        "bookings made by an agency": _bookings(user_id=busy, parties=api, **limit),
         "bookings of any side": _bookings(user_id=busy, **limit),
         "all bookings": _bookings(user_id=None, **limit),
         f"all bookings, page {page}": _bookings(user_id=None, page=page, **limit),

@@ -22,20 +22,20 @@ from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocume
 from staffbooking_adapters.testing.builders import NOW
 from staffbooking_core.domain.payments.payees import OpenPayee
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     Checkout,
     IntentRefs,
     OpenCheckout,
     OperationKey,
     OperationKeyReused,
     OperationKind,
+    OutcomeUnknown,
     Payment,
     PayOut,
     PayoutState,
+    ProcessorBusy,
     ProcessorRefused,
     RefundPayment,
     ReversePayout,
-    Unknown,
 )
 
 LONG = 60.0
@@ -93,11 +93,11 @@ class TillServer:
         body = json.loads(request.content or b"{}")
         try:
             found = await self._route(request, body)
-        except Unknown:
+        except OutcomeUnknown:
             if self.breaks_connections:
                 raise httpx.ReadTimeout("no answer", request=request) from None
             return httpx.Response(500, text="<html>")
-        except Busy:
+        except ProcessorBusy:
             return httpx.Response(429, json={"error": "busy"})
         except OperationKeyReused:
             return httpx.Response(422, json={"error": "key_reused"})

@@ -75,11 +75,11 @@ _NAMES_BY_MODULE = {
     "domain.payments.operations": "Operation OperationOrder OperationStatus SettlementStatus",
     "domain.payments.payees": "OnboardingLink OpenPayee Payee PayeeState PayeeStatus",
     "domain.payments.processor": (
-        "BadEventSignature Busy Chargeback ChargebackStatus Checkout CheckoutStatus "
-        "CloseCheckout IntentRefs OpenCheckout OperationKey OperationKeyReused OperationKind "
-        "PayOut Payment PayoutState ProcessorError ProcessorEvent ProcessorFee "
+        "BadEventSignature Chargeback ChargebackStatus Checkout CheckoutStatus CloseCheckout "
+        "IntentRefs OpenCheckout OperationKey OperationKeyReused OperationKind OutcomeUnknown "
+        "PayOut Payment PayoutState ProcessorBusy ProcessorError ProcessorEvent ProcessorFee "
         "ProcessorMisconfigured ProcessorRefused RefundPayment RefundState RefundStatus "
-        "RefusalCode ReversalState ReversePayout Snapshot Unknown"
+        "RefusalCode ReversalState ReversePayout Snapshot"
     ),
     "domain.reconciliation.statement": "CashPostings Movement",
     "domain.shared.money": "Currency",

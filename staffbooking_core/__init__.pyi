@@ -163,7 +163,6 @@ from staffbooking_core.domain.payments.payees import (
 )
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature as BadEventSignature,
-    Busy as Busy,
     Chargeback as Chargeback,
     ChargebackStatus as ChargebackStatus,
     Checkout as Checkout,
@@ -174,9 +173,11 @@ from staffbooking_core.domain.payments.processor import (
     OperationKey as OperationKey,
     OperationKeyReused as OperationKeyReused,
     OperationKind as OperationKind,
+    OutcomeUnknown as OutcomeUnknown,
     Payment as Payment,
     PayOut as PayOut,
     PayoutState as PayoutState,
+    ProcessorBusy as ProcessorBusy,
     ProcessorError as ProcessorError,
     ProcessorEvent as ProcessorEvent,
     ProcessorFee as ProcessorFee,
@@ -189,7 +190,6 @@ from staffbooking_core.domain.payments.processor import (
     ReversalState as ReversalState,
     ReversePayout as ReversePayout,
     Snapshot as Snapshot,
-    Unknown as Unknown,
 )
 from staffbooking_core.domain.reconciliation.statement import (
     CashPostings as CashPostings,

@@ -70,7 +70,7 @@ class Policy:
     half_refund_before: timedelta = 24 * HOUR
     """A customer who cancels at least this long before the start gets half of the price back; later
     only with insurance."""
-    quote_lifetime: timedelta = timedelta(minutes=10)
+    cancellation_quote_lifetime: timedelta = timedelta(minutes=10)
     """How long a cancellation quote fixes the refund."""
     rebooking_credit: timedelta = timedelta(days=30)
     """How long a priority rebooking can be used."""

@@ -10,7 +10,7 @@ from attrs import frozen
 from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.ports import Hint, Ports
 from staffbooking_core.usecases import due_work
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.bookings import alerts, timers
 from staffbooking_core.usecases.companions import calendar_subscriptions
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
@@ -68,7 +68,7 @@ JOBS = (
     Job("processor-events", reconciliation.process_event, idle_seconds=0.5, concurrency=2),
     Job("lost-events", event_polling.poll_events, idle_seconds=30),
     Job("reconciliation", reconciliation_runs.make_asked_run, idle_seconds=5),
-    Job("alerts", timers.send_alert, idle_seconds=2),
+    Job("alerts", alerts.send_alert, idle_seconds=2),
     Job("events", deliveries.publish_events, idle_seconds=0.25, hint=Hint.EVENTS),
     Job("held-deliveries", deliveries.resume_held_deliveries, idle_seconds=2),
     Job("expired-deliveries", deliveries.cancel_held_deliveries, idle_seconds=600),

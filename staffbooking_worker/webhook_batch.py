@@ -222,7 +222,7 @@ class BatchRun:
     def _may_send_ahead(self, outcome: AttemptOutcome) -> bool:
         """Whether further attempts are sent before the outcome is settled."""
         is_quick = outcome.ended_at - outcome.at <= _QUICK_ATTEMPT
-        return is_quick and outcome.error is None and not self._batch.endpoint.troubled
+        return is_quick and outcome.error is None and not self._batch.endpoint.degraded
 
     # Settling -------------------------------------------------------------------------------
 

@@ -93,8 +93,8 @@ class _Dispatcher:
                 helpers.start_soon(self._renew_leases)
                 helpers.start_soon(self._waits.end_all_after, self._stop)
                 async with anyio.create_task_group() as group:
-                    for troubled in (False, True):
-                        group.start_soon(self._run_class, group, troubled, until_idle)
+                    for degraded in (False, True):
+                        group.start_soon(self._run_class, group, degraded, until_idle)
                 helpers.cancel_scope.cancel()
         finally:
             await self._settler.close()

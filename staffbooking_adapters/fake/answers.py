@@ -18,9 +18,9 @@ from staffbooking_adapters.codec import dump, load
 from staffbooking_core.domain.payments.processor import (
     OperationKey,
     OperationKeyReused,
+    OutcomeUnknown,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 
 A = TypeVar("A")
@@ -66,7 +66,7 @@ def replay(stored: StoredAnswer, command_fingerprint: str, answer_type: type[A])
     """Return the stored answer or raise the stored error.
 
     Raises OperationKeyReused if the key was stored with another command, ProcessorRefused for
-    a stored refusal and Unknown for a stored 5xx.
+    a stored refusal and OutcomeUnknown for a stored 5xx.
     """
     if stored.fingerprint != command_fingerprint:
         raise OperationKeyReused("the key was used with another command")
@@ -76,4 +76,4 @@ def replay(stored: StoredAnswer, command_fingerprint: str, answer_type: type[A])
         case AnswerStatus.REFUSED:
             raise ProcessorRefused(RefusalCode(stored.body), stored.message)
         case AnswerStatus.ERROR:
-            raise Unknown("an internal error of the processor (500)")
+            raise OutcomeUnknown("an internal error of the processor (500)")

@@ -29,10 +29,10 @@ from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreTransact
 from staffbooking_adapters.fake.faults import NOT_EXECUTED_KINDS, FaultInjector, find_refusal_code
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     OperationKey,
+    OutcomeUnknown,
+    ProcessorBusy,
     ProcessorRefused,
-    Unknown,
 )
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Clock
@@ -52,26 +52,26 @@ _SLOW_CALL_SECONDS: Final = 2.0
 
 @contextmanager
 def store_errors_as_unknown() -> Iterator[None]:
-    """Raise Unknown in place of StoreUnavailable."""
+    """Raise OutcomeUnknown in place of StoreUnavailable."""
     try:
         yield
     except StoreUnavailable as error:
-        raise Unknown(error.reason or "the store is unavailable") from error
+        raise OutcomeUnknown(error.reason or "the store is unavailable") from error
 
 
 @contextmanager
 def call_deadline(timeout_seconds: float) -> Iterator[None]:
     """Cancel the body after `timeout_seconds`.
 
-    Raises Unknown on the timeout, and if the store is unavailable.
+    Raises OutcomeUnknown on the timeout, and if the store is unavailable.
     """
     if timeout_seconds <= 0:
-        raise Unknown("no time for an answer")
+        raise OutcomeUnknown("no time for an answer")
     try:
         with store_errors_as_unknown(), anyio.fail_after(timeout_seconds):
             yield
     except TimeoutError:
-        raise Unknown("no answer in time") from None
+        raise OutcomeUnknown("no answer in time") from None
 
 
 @frozen
@@ -109,7 +109,7 @@ class CallExecutor:
     ) -> A:
         """Execute `command_fn` once under this key; the key's fingerprint covers `command`.
 
-        Raises ProcessorRefused, Busy, Unknown and OperationKeyReused."""
+        Raises ProcessorRefused, ProcessorBusy, OutcomeUnknown and OperationKeyReused."""
         with call_deadline(timeout_seconds):
             command_fingerprint = fingerprint(key, *command)
             now, wall = await self.clock.business(), self.clock.wall()
@@ -134,15 +134,15 @@ class CallExecutor:
         """Raise the fault's error, or delay the answer."""
         match fault:
             case "timeout_before" | "timeout_after":
-                raise Unknown("no answer in time")
+                raise OutcomeUnknown("no answer in time")
             case "rate_limit":
-                raise Busy(1.0)
+                raise ProcessorBusy(1.0)
             case "conflict":
-                raise Busy
+                raise ProcessorBusy
             case "slow":
                 await self.clock.sleep(min(timeout_seconds, _SLOW_CALL_SECONDS))
                 if timeout_seconds < _SLOW_CALL_SECONDS:
-                    raise Unknown("no answer in time")
+                    raise OutcomeUnknown("no answer in time")
 
 
 async def _execute(

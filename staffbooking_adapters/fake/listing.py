@@ -31,8 +31,8 @@ async def list_events(
 
 
 async def statement(store: FakeDocumentStore, clock: Clock) -> AsyncIterator[Movement]:
-    """Every movement of the balance, by intent; their sum is the balance. Raises Unknown if the
-    store is unavailable."""
+    """Every movement of the balance, by intent; their sum is the balance. Raises OutcomeUnknown if
+    the store is unavailable."""
     with store_errors_as_unknown():
         await outbox.advance_due_intents(store, await clock.business())
     page = await _statement_page(store, "")

@@ -15,13 +15,13 @@ import anyio
 from stripe import StripeError
 
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     OperationKeyReused,
+    OutcomeUnknown,
+    ProcessorBusy,
     ProcessorError,
     ProcessorMisconfigured,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 
 _STRIPE_REFUSAL_CODES: Final = {
@@ -54,10 +54,10 @@ def to_payments_error(error: StripeError) -> ProcessorError:
     """The core's error for an error of the SDK."""
     status, details = error.http_status, error.error
     if status is None or status >= 500 or details is None:
-        return Unknown(_redacted_text(error))
+        return OutcomeUnknown(_redacted_text(error))
     code = getattr(details, "code", None) or ""
     if status in (409, 429) or code in _NOT_EXECUTED_CODES:
-        return Busy(_retry_after(error))
+        return ProcessorBusy(_retry_after(error))
     if getattr(details, "type", None) == "idempotency_error":
         return OperationKeyReused(_redacted_text(error))
     param = getattr(details, "param", None)
@@ -95,12 +95,12 @@ def _retry_after(error: StripeError) -> float | None:
 @contextmanager
 def translate_errors(timeout_seconds: float) -> Iterator[None]:
     """Limit the block to `timeout_seconds` and raise only the core's errors; a timeout is
-    Unknown."""
+    OutcomeUnknown."""
     try:
         with anyio.fail_after(timeout_seconds):
             yield
     except TimeoutError:
-        raise Unknown("no answer in time") from None
+        raise OutcomeUnknown("no answer in time") from None
     except StripeError as error:
         # The SDK's error contains the whole response, which must not reach the logs.
         raise to_payments_error(error) from None
@@ -108,10 +108,10 @@ def translate_errors(timeout_seconds: float) -> Iterator[None]:
 
 @contextmanager
 def translate_lookup_errors(timeout_seconds: float) -> Iterator[None]:
-    """As `translate_errors`, for a read before a movement: Unknown becomes Busy, since nothing was
-    sent yet."""
+    """As `translate_errors`, for a read before a movement: OutcomeUnknown becomes ProcessorBusy,
+    since nothing was sent yet."""
     try:
         with translate_errors(timeout_seconds):
             yield
-    except Unknown:
-        raise Busy from None
+    except OutcomeUnknown:
+        raise ProcessorBusy from None

@@ -21,7 +21,7 @@ from staffbooking_adapters.stripe.errors import translate_errors
 from staffbooking_adapters.stripe.marks import DeploymentTags
 from staffbooking_adapters.stripe.reading import from_timestamp, get_id, get_path
 from staffbooking_core.domain.payments.ledger import MovementKind
-from staffbooking_core.domain.payments.processor import Busy, Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown, ProcessorBusy
 from staffbooking_core.domain.reconciliation.statement import Movement
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ async def _with_retries(fetch: Callable[[], Awaitable[T]]) -> T:
         try:
             with translate_errors(_PAGE_TIMEOUT_SECONDS):
                 return await fetch()
-        except (Busy, Unknown):
+        except (ProcessorBusy, OutcomeUnknown):
             await sleep(delay)
     with translate_errors(_PAGE_TIMEOUT_SECONDS):
         return await fetch()

@@ -212,12 +212,12 @@ async def claim_endpoint_batches(
     limit: int = 10,
     batch: int = 10,
     *,
-    troubled: bool = False,
+    degraded: bool = False,
 ) -> list[EndpointBatch]:
     """Claim due batches as a worker does."""
     lease = lease or make_lease(now)
     return list(
         await store.run_transaction(
-            lambda unit: unit.webhooks.claim_batches(now, lease, limit, batch, degraded=troubled)
+            lambda unit: unit.webhooks.claim_batches(now, lease, limit, batch, degraded=degraded)
         )
     )

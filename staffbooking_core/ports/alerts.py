@@ -1,6 +1,6 @@
 """Alerts: texts about a booking that operators must look at.
 
-An alert is saved with a step of its booking (`BookingWrite.alerts`).
+An alert is saved with a transition of its booking (`BookingWrite.alerts`).
 """
 
 from __future__ import annotations

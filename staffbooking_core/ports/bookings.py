@@ -1,4 +1,4 @@
-"""Bookings: their rows, and all that is saved together with a step of one."""
+"""Bookings: their rows, and all that is saved together with a transition of one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RebookingCredit:
 
 @frozen
 class BookingWrite:
-    """One step of one booking with all its rows: saved together or not at all."""
+    """One transition of one booking with all its rows: saved together or not at all."""
 
     booking: Booking
     due: DueTimer | None
@@ -112,7 +112,8 @@ class BookingQuery:
     """
 
     user_id: int | None
-    sides: frozenset[Party] = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
+    parties: frozenset[Party] = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
+    """The parties that the user is in them; ignored where `user_id` is None."""
     status: BookingStatus | None = None
     page: int = 1
     limit: int = 12
@@ -239,7 +240,7 @@ class BookingsWritePort(BookingsReadPort, Protocol):
         ...
 
     async def save_booking(self, booking_write: BookingWrite) -> None:
-        """Save a step of an existing booking; its timer is replaced, and a claim on it ends.
+        """Save a transition of an existing booking; its timer is replaced, and a claim on it ends.
 
         Raises Conflict("booking") unless the stored revision is one below, and
         ConstraintViolated: BOOKING_OVERLAP where the slot is taken, OPERATION_NUMBER_TAKEN or
@@ -249,7 +250,7 @@ class BookingsWritePort(BookingsReadPort, Protocol):
         ...
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
-        """Save the first step of a new booking.
+        """Save the first transition of a new booking.
 
         Raises ConstraintViolated as `save_booking` does; with BOOKING_CODE_TAKEN; and with
         PARTY_DISABLED or CALENDAR_CHANGED, also where a concurrent transaction that disables a

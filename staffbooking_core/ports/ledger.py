@@ -1,6 +1,6 @@
 """The ledger: postings and their balances, and each booking's books. Amounts are in minor units.
 
-Postings are written with a step of their booking (`BookingWrite`), and never change.
+Postings are written with a transition of their booking (`BookingWrite`), and never change.
 """
 
 from __future__ import annotations

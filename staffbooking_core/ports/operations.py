@@ -18,7 +18,7 @@ OPERATION_NUMBER_TAKEN = "uq_operations_order"
 
 
 class OperationsReadPort(Protocol):
-    """Queries on operations. New ones are saved with a step of their booking."""
+    """Queries on operations. New ones are saved with a transition of their booking."""
 
     async def operations_of(self, booking_id: int) -> Sequence[Operation]:
         """The operations of a booking, in the order of their numbers."""

@@ -49,10 +49,11 @@ class PaymentProcessor(Protocol):
     """A payment processor. Amounts are in minor units.
 
     Every method raises only subclasses of ProcessorError, and ends within `timeout_seconds`: past
-    that it raises Unknown, as the call may have been executed. ProcessorRefused and Busy mean
-    that it was not. The same key with the same command gives the first result again, and never
-    moves money twice; with another command it raises OperationKeyReused. `key.op_id` is stored
-    with what a call creates, and comes back in snapshots; what was made by hand has None.
+    that it raises OutcomeUnknown, as the call may have been executed. ProcessorRefused and
+    ProcessorBusy mean that it was not. The same key with the same command gives the first result
+    again, and never moves money twice; with another command it raises OperationKeyReused.
+    `key.op_id` is stored with what a call creates, and comes back in snapshots; what was made by
+    hand has None.
     """
 
     @property

@@ -1,6 +1,6 @@
 """Timers: the next moment at which a booking changes by itself, at most one per booking.
 
-A timer is saved with a step of its booking (`BookingWrite.due`).
+A timer is saved with a transition of its booking (`BookingWrite.due`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Saving of bookings: turns the result of a transition into the rows that are saved with it."""
+"""Saving of bookings: turns the result of a transition into the rows that are saved with it; and
+bookings by their public code."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from staffbooking_core.domain.companions.search_index import booked_days, find_m
 from staffbooking_core.domain.notifications.notifications import notifications_for
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import (
+    BookingsReadPort,
     BookingsWritePort,
     BookingWrite,
     CompanionsWritePort,
@@ -81,13 +83,21 @@ def _with_version(ports: Ports, before: Booking, after: Booking) -> Booking:
     return after if seen == shown else evolve(after, version=before.version + 1)
 
 
+async def require_by_code(bookings: BookingsReadPort, code: str) -> Booking:
+    """A booking by its public code. Raises NotFound."""
+    booking = await bookings.booking_by_code(code)
+    if booking is None:
+        raise NotFound("Booking")
+    return booking
+
+
 async def lock_by_code(
     bookings: BookingsWritePort, code: str, allowed_versions: Versions = None
 ) -> Booking:
     """A booking by its public code, locked until the transaction ends. Raises NotFound, and
     VersionMismatch for another version than those that are allowed."""
-    found = await bookings.booking_by_code(code)
-    booking = None if found is None else await bookings.lock_booking(found.id)
+    found = await require_by_code(bookings, code)
+    booking = await bookings.lock_booking(found.id)
     if booking is None:
         raise NotFound("Booking")
     check_version(booking, allowed_versions)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.bookings import alerts, timers
 from staffbooking_core.usecases.companions import calendar_subscriptions, images
 from staffbooking_core.usecases.messaging import offline_notifications
 from staffbooking_core.usecases.notifications import notifications
@@ -62,7 +62,7 @@ async def _run_due_item(ports: Ports) -> int:
         or await reconciliation.process_event(ports)
         or await event_polling.poll_events(ports)
         or await timers.fire_due_timers(ports, 1)
-        or await timers.send_alert(ports)
+        or await alerts.send_alert(ports)
         or await deliveries.publish_events(ports)
         or await deliveries.resume_held_deliveries(ports)
         or await deliveries.cancel_held_deliveries(ports)

@@ -26,6 +26,7 @@ from staffbooking_core.ports import (
 )
 from staffbooking_core.usecases import health
 from staffbooking_core.usecases.accounts import sessions
+from staffbooking_core.usecases.booking_writes import require_by_code
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated, validated_lookup
 
@@ -159,9 +160,7 @@ async def simulate_chargeback(ports: Ports, code: str, outcome: str) -> None:
     """
     simulated = require_sandbox(ports)
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-    if booking is None:
-        raise NotFound("Booking")
+        booking = await require_by_code(view.bookings, code)
     since = await ports.clock.business()
     await simulated.chargeback(booking.id, outcome)
     await _sync_subject(ports, booking.id, since)

@@ -22,7 +22,7 @@ from staffbooking_core.errors import (
     StaffbookingError,
 )
 from staffbooking_core.inputs import CancelBooking
-from staffbooking_core.usecases.bookings import actions, details, disputes
+from staffbooking_core.usecases.bookings import actions, cancellation_quotes, details, disputes
 from staffbooking_core.usecases.bookings.details import BookingDetails
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.payments import reconciliation
@@ -234,8 +234,8 @@ async def _cancellation_context(call: Call, actor: Actor, number: int) -> dict[s
         return None
     return {
         **booking_context(found, call.ports.policy),
-        "quote": await actions.quote_cancellation(call.ports, actor, number),
-        "quote_lifetime": call.ports.policy.quote_lifetime,
+        "quote": await cancellation_quotes.quote_cancellation(call.ports, actor, number),
+        "quote_lifetime": call.ports.policy.cancellation_quote_lifetime,
     }
 
 

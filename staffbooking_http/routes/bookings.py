@@ -25,7 +25,14 @@ from staffbooking_core.representations.bookings import (
 )
 from staffbooking_core.representations.json_types import Success, Timestamp, format_instant
 from staffbooking_core.representations.quotes import QuoteRecord
-from staffbooking_core.usecases.bookings import actions, disputes, quotes, requests
+from staffbooking_core.usecases.bookings import (
+    actions,
+    cancellation_quotes,
+    disputes,
+    parties,
+    quotes,
+    requests,
+)
 from staffbooking_http.api.access import ApiKeyAccess, SessionAccess, require_customer
 from staffbooking_http.api.endpoint import Call, Endpoint, Handler, Reply, endpoint
 from staffbooking_http.api.preconditions import allowed_versions, version_etag
@@ -48,7 +55,7 @@ _REQUEST_CODES = (
 
 
 def _record_for_caller(call: Call, booking: Booking) -> BookingRecord:
-    return booking_record(*actions.require_party(call.actor, booking), call.ports.policy)
+    return booking_record(*parties.require_party(call.actor, booking), call.ports.policy)
 
 
 def _booking_reply(call: Call, booking: Booking, status: int = 200, **more: object) -> Reply:
@@ -159,7 +166,7 @@ quote_by_session = endpoint(
 )
 async def read_by_code(call: Call) -> Reply:
     booking = await actions.get_by_code(call.ports, call.path_code())
-    viewer = actions.party_of(call.actor, booking)
+    viewer = parties.party_of(call.actor, booking)
     if viewer is None:
         record: Mapping[str, Any] = booking_glimpse_record(booking)
     else:
@@ -237,7 +244,7 @@ def _authorization_check(trigger: Trigger) -> Handler:
     """Return a handler that only authorizes the call, for calls that are otherwise invalid."""
 
     async def check(call: Call) -> Reply:
-        await actions.authorize(call.ports, call.actor, call.path_id(_RESOURCE_NAME), trigger)
+        await parties.authorize(call.ports, call.actor, call.path_id(_RESOURCE_NAME), trigger)
         return Reply(200)
 
     return check
@@ -342,13 +349,15 @@ async def checkout(call: Call) -> Reply:
     SessionAccess(),
     operation_id="quoteCancellation",
     summary="Quote the refund of a cancellation",
-    description="The quote is valid for {quote_lifetime}; pass it to `cancel`.",
+    description="The quote is valid for {cancellation_quote_lifetime}; pass it to `cancel`.",
     response_schema=type_schema(CancellationQuoteRecord),
     rule_codes=("wrong_party", "booking_not_cancellable"),
     not_found_name=_RESOURCE_NAME,
 )
 async def read_cancellation_quote(call: Call) -> Reply:
-    record = await actions.quote_cancellation(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
+    record = await cancellation_quotes.quote_cancellation(
+        call.ports, call.actor, call.path_id(_RESOURCE_NAME)
+    )
     return Reply(200, codec.encode(record))
 
 

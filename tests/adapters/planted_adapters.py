@@ -30,7 +30,8 @@ from staffbooking_adapters.testing.store.companions.saved import SavedContract
 from staffbooking_adapters.testing.webhook_sender import WebhookSenderContract
 from staffbooking_adapters.webhook.sender import HttpSender
 from staffbooking_core import (
-    DeliveryFailure, MovementKind, ProcessorRefused, RefusalCode, UndeliverableEmail, Unknown,
+    DeliveryFailure, MovementKind, OutcomeUnknown, ProcessorRefused, RefusalCode,
+    UndeliverableEmail,
 )
 from tests.mail.test_notifiers_contract import RecordedMails
 from tests.money.processors import FakeProcessorWorld

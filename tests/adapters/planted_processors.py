@@ -92,27 +92,27 @@ PROCESSORS = {
         LOST,
         "async def pay_out(self, *given):\n"
         "        try: return await super().pay_out(*given)\n"
-        "        except Unknown: raise ConnectionResetError('peer') from None",
-        "no error of the network, and none but a",
+        "        except OutcomeUnknown: raise ConnectionResetError('peer') from None",
+        "no error of the network, and none",
     ),
     "a lost answer of a reversal is a refusal": (
         LOST,
         "async def reverse_payout(self, *given):\n"
         "        try: return await super().reverse_payout(*given)\n"
-        "        except Unknown: raise ProcessorRefused(RefusalCode.INVALID) from None",
-        "A call whose answer was lost raises `Unknown`",
+        "        except OutcomeUnknown: raise ProcessorRefused(RefusalCode.INVALID) from None",
+        "A call whose answer was lost raises `OutcomeUnknown`",
     ),
     "a snapshot takes any time": (
         LOST,
         "async def snapshot(self, refs, timeout_seconds): return await super().snapshot(refs, 9)",
-        "A read without time raises `Unknown`",
+        "A read without time raises `OutcomeUnknown`",
     ),
     "a lost answer is a refusal": (
         LOST,
         "async def refund(self, *given):\n"
         "        try: return await super().refund(*given)\n"
-        "        except Unknown: raise ProcessorRefused(RefusalCode.INVALID) from None",
-        "A call whose answer was lost raises `Unknown`",
+        "        except OutcomeUnknown: raise ProcessorRefused(RefusalCode.INVALID) from None",
+        "A call whose answer was lost raises `OutcomeUnknown`",
     ),
     "every payee is ready": (
         PAYEES,

@@ -23,7 +23,7 @@ from staffbooking_adapters.testing.builders_webhooks import (
 )
 from staffbooking_cli.commands import doctor
 from staffbooking_core.domain.accounts.users import Actor, Role
-from staffbooking_core.domain.payments.processor import ProcessorMisconfigured, Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown, ProcessorMisconfigured
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import CheckupFinding
@@ -200,7 +200,7 @@ def check(deployment: CliDeployment, name: str) -> tuple[bool, str]:
 
 
 @pytest.mark.parametrize(
-    "error", [ProcessorMisconfigured("the key is not valid"), Unknown("no answer in time")]
+    "error", [ProcessorMisconfigured("the key is not valid"), OutcomeUnknown("no answer in time")]
 )
 def test_a_processor_that_does_not_work_is_one_line(
     deployment: CliDeployment, monkeypatch: pytest.MonkeyPatch, error: Exception

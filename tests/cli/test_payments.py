@@ -12,8 +12,8 @@ from staffbooking_adapters.testing.builders import make_posting, next_revision, 
 from staffbooking_core.domain.payments.processor import (
     OperationKey,
     OperationKind,
+    OutcomeUnknown,
     RefundPayment,
-    Unknown,
 )
 from staffbooking_core.usecases.bookings import actions
 from tests.cli.deployment import CliDeployment, add_completed_booking, add_paid_booking
@@ -103,7 +103,7 @@ class Nothing:
         return self
 
     async def __anext__(self):
-        raise Unknown("no answer")
+        raise OutcomeUnknown("no answer")
 
 
 def test_an_unavailable_statement_is_one_line(

@@ -52,7 +52,7 @@ TIMERS = {
     TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM,
     TimerKind.EXPIRE: T.EXPIRE,
     TimerKind.AUTO_COMPLETE: T.AUTO_COMPLETE,
-    TimerKind.PAY_OUT: T.RELEASE_PAYOUT,
+    TimerKind.PAY_OUT: T.SEND_PAYOUT,
 }
 COURSE = [RefundStatus.PENDING, RefundStatus.SETTLED, RefundStatus.FAILED]
 
@@ -91,7 +91,7 @@ class Walk:
             lambda: journey.pull(T.ACCEPT, P.STAFF, self.now),
             self.be_paid,
             lambda: journey.pull(T.CONFIRM, P.CUSTOMER, self.at(end)),
-            lambda: self.pull_if_may(T.RELEASE_PAYOUT, P.SYSTEM, self.at(end + DAY)),
+            lambda: self.pull_if_may(T.SEND_PAYOUT, P.SYSTEM, self.at(end + DAY)),
             self.be_paid_out,
             self.be_charged_back,
         ]
@@ -140,7 +140,7 @@ class Walk:
             )
 
     def pull_if_may(self, trigger, by, now) -> None:
-        if trigger is T.RELEASE_PAYOUT and self.chance.random() < 0.3:
+        if trigger is T.SEND_PAYOUT and self.chance.random() < 0.3:
             self.make_good()
         before = self.journey.booking
         try:
@@ -307,9 +307,9 @@ class Walk:
                 self.book.charge_back(ref, status=ChargebackStatus.WON)
         charged = booking.chargeback_status is ChargebackStatus.OPEN
         if booking.status is BookingStatus.DISPUTED and not charged:
-            self.journey.pull(T.RELEASE, P.ADMIN, self.now)
+            self.journey.pull(T.RESOLVE_RELEASE, P.ADMIN, self.now)
         elif booking.payout_status is PayoutStatus.FROZEN and not charged:
-            self.journey.pull(T.RESUME_PAYOUT, P.ADMIN, self.now)
+            self.journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, self.now)
         elif booking.payout_status is PayoutStatus.FAILED:
             self.journey.pull(T.RETRY_PAYOUT, P.ADMIN, self.now)
 

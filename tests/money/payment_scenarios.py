@@ -29,8 +29,8 @@ from staffbooking_core.domain.payments.processor import (
     Checkout,
     OpenCheckout,
     OperationKind,
+    OutcomeUnknown,
     Snapshot,
-    Unknown,
 )
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import PaymentProcessor
@@ -76,7 +76,7 @@ class UnreachableProcessor:
             return getattr(self.inner, name)
 
         async def call(*_: Any) -> None:
-            raise Unknown("no answer")
+            raise OutcomeUnknown("no answer")
 
         return call
 

@@ -18,11 +18,11 @@ from staffbooking_adapters.testing.processor.base import (
     make_operation_key,
 )
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     OperationKind,
+    OutcomeUnknown,
+    ProcessorBusy,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 from tests.money.fake_helpers import UnavailableBook, run_concurrently
 from tests.money.processors import due_event_ids, fake_processor_of, make_bench_on_book
@@ -97,7 +97,7 @@ async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorB
     async def open_one(number: int) -> None:
         try:
             await two[number % 2].open_checkout(intent_id=number + 1)
-        except Busy:
+        except ProcessorBusy:
             busy.append(number)
 
     await run_concurrently(8, open_one)
@@ -131,7 +131,7 @@ class SlowBook(MemoryFakeDocumentStore):
 async def test_an_unreachable_book_is_unknown(book: FakeDocumentStore) -> None:
     """Calls on an unreachable book end in time with a port error."""
     payments = make_bench_on_book(book).payments
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await payments.open_checkout(
             make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 0.01
         )
@@ -139,7 +139,7 @@ async def test_an_unreachable_book_is_unknown(book: FakeDocumentStore) -> None:
 
 async def test_an_unreachable_book_has_no_snapshot() -> None:
     """A snapshot of an unreachable book is unknown, never empty."""
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await make_bench_on_book(UnavailableBook()).snapshot()
 
 

@@ -20,11 +20,11 @@ from staffbooking_adapters.testing.processor.base import (
 )
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
-    Busy,
     OperationKind,
+    OutcomeUnknown,
+    ProcessorBusy,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 from staffbooking_core.errors import InvalidField
 from tests.money.fake_helpers import make_fake_bench
@@ -40,7 +40,7 @@ async def attempt(bench: ProcessorBench) -> str:
     """Open a checkout and return the outcome as one word."""
     try:
         await bench.open_checkout()
-    except (Busy, Unknown, ProcessorRefused) as error:
+    except (ProcessorBusy, OutcomeUnknown, ProcessorRefused) as error:
         return error.reason if isinstance(error, ProcessorRefused) else type(error).__name__
     return "done"
 
@@ -50,7 +50,12 @@ async def test_faults_apply_in_order(bench: ProcessorBench) -> None:
     await fake_processor_of(bench).sandbox.add_fault("any", "rate_limit", 2)
     await fake_processor_of(bench).sandbox.add_fault("refund", "conflict", 1)
     await fake_processor_of(bench).sandbox.add_fault("open_checkout", "refuse", 1)
-    assert [await attempt(bench) for _ in range(4)] == ["Busy", "Busy", "invalid", "done"]
+    assert [await attempt(bench) for _ in range(4)] == [
+        "ProcessorBusy",
+        "ProcessorBusy",
+        "invalid",
+        "done",
+    ]
 
 
 async def test_faults_are_cleared(bench: ProcessorBench) -> None:
@@ -85,7 +90,7 @@ async def test_a_slow_call_is_answered(fake: ProcessorBench) -> None:
 async def test_a_slow_call_outlasts_a_short_deadline(fake: ProcessorBench) -> None:
     """A slow call past its deadline has an unknown outcome but is executed."""
     await fake_processor_of(fake).sandbox.add_fault("open_checkout", "slow", 1)
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await fake.payments.open_checkout(
             make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 1.5
         )
@@ -151,7 +156,12 @@ async def test_faults_apply_at_random() -> None:
 
     bench = make_fake_bench(injector=chance)
     await fake_processor_of(bench).sandbox.add_fault("any", "timeout_before", 1)
-    assert [await attempt(bench) for _ in range(4)] == ["Unknown", "Busy", "done", "disputed"]
+    assert [await attempt(bench) for _ in range(4)] == [
+        "OutcomeUnknown",
+        "ProcessorBusy",
+        "done",
+        "disputed",
+    ]
     assert asked == ["open_checkout"] * 3
 
 

@@ -16,7 +16,11 @@ from staffbooking_adapters.testing.processor.base import (
     make_payee_command,
 )
 from staffbooking_core.domain.payments.operations import OPERATION_KEY_LIFETIME
-from staffbooking_core.domain.payments.processor import OperationKind, ProcessorEvent, Unknown
+from staffbooking_core.domain.payments.processor import (
+    OperationKind,
+    OutcomeUnknown,
+    ProcessorEvent,
+)
 from tests.money.fake_helpers import run_concurrently
 from tests.money.processors import due_event_ids, fake_processor_of
 
@@ -176,7 +180,7 @@ async def test_a_stored_error_is_repeated(bench: ProcessorBench, kind: str) -> N
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, kind)
     for _ in range(3):
-        with pytest.raises(Unknown):
+        with pytest.raises(OutcomeUnknown):
             await bench.refund(payment, 5_000, key)
 
 
@@ -184,7 +188,7 @@ async def test_a_stored_error_expires_as_well(bench: ProcessorBench) -> None:
     """A key with a stored error is usable again after a day."""
     payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
     await bench.outside_world.break_next(OperationKind.REFUND, "error_500")
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await bench.refund(payment, 5_000, key)
     bench.clock.advance(DAY)
     assert (await bench.refund(payment, 5_000, key)).amount == 5_000

@@ -18,13 +18,13 @@ from staffbooking_core.domain.payments.processor import (
     OperationKey,
     OperationKeyReused,
     OperationKind,
+    OutcomeUnknown,
     Payment,
     PayOut,
     PayoutState,
     ProcessorEvent,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 from staffbooking_core.ports import PayeePage
 from tests.money.fake_helpers import make_fake_bench
@@ -124,7 +124,7 @@ async def test_faults_apply_to_openings(bench: ProcessorBench, kind: str, exists
     """A lost answer leaves the account opened or not, by the fault, and a repeat gets it ready."""
     fake = fake_processor_of(bench)
     await fake.sandbox.add_fault("open_payee", kind, 1)
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await opened(bench)
     made = await fake._store.read(lambda view: view.get("payee", str(COMPANION_ID)))
     assert (made is not None) is exists

@@ -24,9 +24,9 @@ from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     OperationKind,
+    OutcomeUnknown,
     ProcessorRefused,
     ReversePayout,
-    Unknown,
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import RuleBroken
@@ -193,9 +193,9 @@ async def test_an_abandoned_statement_blocks_nothing(bench: ProcessorBench) -> N
 
 
 async def test_an_unreachable_book_has_no_statement() -> None:
-    """The statement of an unreachable book raises `Unknown` instead of being empty."""
+    """The statement of an unreachable book raises `OutcomeUnknown` instead of being empty."""
     statement: AsyncIterator[Movement] = make_bench_on_book(UnavailableBook()).payments.statement()
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await anext(statement)
 
 

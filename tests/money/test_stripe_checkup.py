@@ -8,7 +8,7 @@ import pytest
 
 from staffbooking_adapters.stripe.events import EVENT_TYPES
 from staffbooking_adapters.testing.processor.base import CALL_TIMEOUT_SECONDS, ProcessorBench
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.ports.processor import CheckupFinding
 from tests.money.processors import BASE_URL, make_stripe_processor, stub_of
 
@@ -115,6 +115,6 @@ async def test_a_check_that_fails_hides_no_other(stripe: ProcessorBench) -> None
 
 
 async def test_a_checkup_without_time_is_unknown(stripe: ProcessorBench) -> None:
-    """A checkup without time raises `Unknown`."""
-    with pytest.raises(Unknown):
+    """A checkup without time raises `OutcomeUnknown`."""
+    with pytest.raises(OutcomeUnknown):
         await stripe.payments.checkup(0)

@@ -16,18 +16,18 @@ from staffbooking_adapters.testing.processor.base import (
     make_operation_key,
 )
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     CheckoutStatus,
     IntentRefs,
     OperationKeyReused,
     OperationKind,
+    OutcomeUnknown,
     PayOut,
+    ProcessorBusy,
     ProcessorError,
     ProcessorMisconfigured,
     ProcessorRefused,
     RefundPayment,
     RefusalCode,
-    Unknown,
 )
 from tests.money.processors import make_stripe_processor, stub_of
 
@@ -50,16 +50,16 @@ def _refund(payment_ref: str) -> RefundPayment:
 @pytest.mark.parametrize(
     ("error", "meaning"),
     [
-        (_error(None), Unknown),
-        (_error(500, type="api_error"), Unknown),
-        (_error(503, type="api_error"), Unknown),
-        (_error(400), Unknown),
-        (_error(403), Unknown),
-        (_error(409, code="idempotency_key_in_use", type="idempotency_error"), Busy),
-        (_error(409, message="still running"), Busy),
-        (_error(429, message="too many requests"), Busy),
-        (_error(400, code="lock_timeout"), Busy),
-        (_error(400, code="rate_limit"), Busy),
+        (_error(None), OutcomeUnknown),
+        (_error(500, type="api_error"), OutcomeUnknown),
+        (_error(503, type="api_error"), OutcomeUnknown),
+        (_error(400), OutcomeUnknown),
+        (_error(403), OutcomeUnknown),
+        (_error(409, code="idempotency_key_in_use", type="idempotency_error"), ProcessorBusy),
+        (_error(409, message="still running"), ProcessorBusy),
+        (_error(429, message="too many requests"), ProcessorBusy),
+        (_error(400, code="lock_timeout"), ProcessorBusy),
+        (_error(400, code="rate_limit"), ProcessorBusy),
         (_error(400, type="idempotency_error"), OperationKeyReused),
         (_error(401, type="invalid_request_error"), ProcessorMisconfigured),
         (_error(403, type="invalid_request_error"), ProcessorMisconfigured),
@@ -124,7 +124,7 @@ def test_the_retry_after_header_is_used(header: str, wait: float | None) -> None
     """A Retry-After header is used if it is ASCII digits, up to an hour."""
     document = {"error": {"code": "rate_limit"}}
     error = to_payments_error(APIError("no", None, 429, document, {"retry-after": header}))
-    assert isinstance(error, Busy)
+    assert isinstance(error, ProcessorBusy)
     assert error.retry_after == wait
 
 
@@ -133,16 +133,16 @@ def test_the_retry_after_header_is_used(header: str, wait: float | None) -> None
 
 @pytest.mark.parametrize("fault", ["html", "truncated", "reset_before", "error_500"])
 async def test_an_unreadable_answer_is_unknown(stripe: ProcessorBench, fault: str) -> None:
-    """An HTML answer, a cut-off answer, a reset and a 500 raise `Unknown`."""
+    """An HTML answer, a cut-off answer, a reset and a 500 raise `OutcomeUnknown`."""
     stub_of(stripe).inject_fault("open_checkout", fault)
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await stripe.open_checkout()
 
 
 async def test_a_busy_processor_has_a_retry_after(stripe: ProcessorBench) -> None:
-    """A rate-limited call raises `Busy` with Stripe's Retry-After."""
+    """A rate-limited call raises `ProcessorBusy` with Stripe's Retry-After."""
     stub_of(stripe).inject_fault("open_checkout", "rate_limit")
-    with pytest.raises(Busy) as busy:
+    with pytest.raises(ProcessorBusy) as busy:
         await stripe.open_checkout()
     assert busy.value.retry_after == 1.0
 
@@ -164,20 +164,20 @@ async def test_a_key_without_access_is_misconfigured(stripe: ProcessorBench, key
 
 
 async def test_a_slow_answer_is_unknown(stripe: ProcessorBench) -> None:
-    """A call past its timeout raises `Unknown`, though the refund was made."""
+    """A call past its timeout raises `OutcomeUnknown`, though the refund was made."""
     stub_of(stripe).inject_fault("refund", "slow", seconds=10)
     payment = await stripe.make_payment()
     command = _refund(payment.ref)
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await stripe.payments.refund(command, make_operation_key(OperationKind.REFUND), 0.2)
     assert len((await stripe.snapshot()).refunds) == 1
 
 
 @pytest.mark.parametrize("within", [0, -1])
 async def test_without_time_nothing_is_sent(stripe: ProcessorBench, within: float) -> None:
-    """A call without time raises `Unknown` and sends nothing, even on an open connection."""
+    """A call without time raises `OutcomeUnknown` and sends nothing, even on an open connection."""
     payment = await stripe.make_payment()
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await stripe.payments.refund(
             _refund(payment.ref), make_operation_key(OperationKind.REFUND), within
         )
@@ -188,7 +188,7 @@ async def test_the_sdk_repeats_no_call(stripe: ProcessorBench) -> None:
     """A call whose connection was reset is not repeated by the SDK."""
     payment = await stripe.make_payment()
     stub_of(stripe).inject_fault("refund", "reset_before")
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await stripe.refund(payment, 5_000)
     assert stub_of(stripe).objects("refund") == []
 
@@ -198,38 +198,38 @@ async def test_the_sdk_repeats_no_call(stripe: ProcessorBench) -> None:
 
 @pytest.mark.parametrize("fault", ["reset_before", "html", "error_500", "rate_limit"])
 async def test_a_failed_read_is_busy(stripe: ProcessorBench, fault: str) -> None:
-    """A failed read before a payout raises `Busy`, and no transfer is made."""
+    """A failed read before a payout raises `ProcessorBusy`, and no transfer is made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
     stub_of(stripe).inject_fault("look", fault)
-    with pytest.raises(Busy):
+    with pytest.raises(ProcessorBusy):
         await stripe.pay_out(payment, 17_000, payee=payee)
     assert stub_of(stripe).objects("transfer") == []
 
 
 async def test_a_slow_read_is_busy(stripe: ProcessorBench) -> None:
-    """A read before a payout past the timeout raises `Busy`, and no transfer is made."""
+    """A read before a payout past the timeout raises `ProcessorBusy`, and no transfer is made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
     stub_of(stripe).inject_fault("look", "slow", seconds=10)
     command = PayOut(payment.ref, COMPANION_ID, 17_000, "usd", payee.ref)
-    with pytest.raises(Busy):
+    with pytest.raises(ProcessorBusy):
         await stripe.payments.pay_out(command, make_operation_key(OperationKind.PAY_OUT), 0.2)
     assert stub_of(stripe).objects("transfer") == []
 
 
 async def test_a_lost_payout_is_unknown(stripe: ProcessorBench) -> None:
-    """A payout whose answer is lost raises `Unknown`, though it was made."""
+    """A payout whose answer is lost raises `OutcomeUnknown`, though it was made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
     stub_of(stripe).inject_fault("pay_out", "reset_after")
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await stripe.pay_out(payment, 17_000, payee=payee)
     assert len((await stripe.snapshot()).payouts) == 1
 
 
 async def test_a_failed_snapshot_is_unknown(stripe: ProcessorBench) -> None:
-    """A snapshot with one failed read raises `Unknown`."""
+    """A snapshot with one failed read raises `OutcomeUnknown`."""
     await stripe.make_payment()
     stub_of(stripe).inject_fault("look", "error_500")
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await stripe.snapshot()
 
 
@@ -269,11 +269,12 @@ async def test_a_refused_closing_of_an_open_page_stays_refused(stripe: Processor
 
 
 async def test_a_failed_read_after_a_refused_closing_is_busy(stripe: ProcessorBench) -> None:
-    """A failed read after a refused closing raises `Busy`, and a repeat returns the session."""
+    """A failed read after a refused closing raises `ProcessorBusy`; a repeat returns the
+    session."""
     checkout, key = await stripe.open_checkout(), make_operation_key(OperationKind.CLOSE_CHECKOUT)
     await stripe.outside_world.pay(checkout)
     stub_of(stripe).inject_fault("look", "error_500")
-    with pytest.raises(Busy):
+    with pytest.raises(ProcessorBusy):
         await stripe.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
     closed = await stripe.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
     assert closed.status is CheckoutStatus.PAID

@@ -15,7 +15,7 @@ from staffbooking_adapters.testing.processor.base import (
     ProcessorBench,
 )
 from staffbooking_core.domain.payments.ledger import MovementKind
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.domain.reconciliation.statement import Movement
 from tests.money.processors import make_stripe_processor, stub_of
 
@@ -193,11 +193,11 @@ async def test_a_long_statement_is_complete(
 async def test_a_broken_statement_is_no_statement(
     stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """A page that fails four times raises `Unknown` before the first line."""
+    """A page that fails four times raises `OutcomeUnknown` before the first line."""
     monkeypatch.setattr(statement, "RETRY_DELAYS_SECONDS", (0, 0, 0))
     await stripe.make_payment()
     stub_of(stripe).inject_fault("look", fault, times=4)
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await anext(stripe.payments.statement())
 
 

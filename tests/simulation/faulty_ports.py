@@ -14,7 +14,7 @@ from attrs import define, evolve, field, fields, frozen
 from staffbooking_adapters.guarded_store import GuardedStore
 from staffbooking_adapters.memory.doubles import SeededIds
 from staffbooking_adapters.memory.store import MemoryStore
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.domain.webhooks.deliveries import DeliveryFailure
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import (
@@ -244,7 +244,9 @@ class FaultyProcessor:
 
             async def answer() -> Any:
                 if self.process.world.now() - began > MAX_REQUEST_AGE:
-                    raise Unknown("simulated: the connection ended while the machine was off")
+                    raise OutcomeUnknown(
+                        "simulated: the connection ended while the machine was off"
+                    )
                 result = await _run_outside(found(*args, **named))
                 point = f"{self.process.name} hears of {name}"
                 await asyncio.sleep(self.process.world.pick(point, ANSWER_SECONDS))

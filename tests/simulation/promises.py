@@ -14,7 +14,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Tr
 from staffbooking_core.domain.bookings.refunds import RefundReason
 from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.bookings.timers import send_alert
+from staffbooking_core.usecases.bookings.alerts import send_alert
 from staffbooking_core.usecases.notifications.notifications import send_notifications
 
 HELD_STATUSES = frozenset({BookingStatus.ACCEPTED, BookingStatus.PAID, BookingStatus.DISPUTED})

@@ -350,7 +350,7 @@ def paid_out_journey(policy: Policy = POLICY, **given: Any) -> tuple[BookingJour
     book = ProcessorBook(journey)
     book.pay()
     now = journey.ends_at + DAY
-    journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, now)
+    journey.pull(Trigger.SEND_PAYOUT, Party.SYSTEM, now)
     book.execute_all()
     journey.see(book.snapshot, now)
     return journey, book

@@ -13,7 +13,7 @@ from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocume
 from staffbooking_adapters.testing.builders import make_booking_write, make_posting, next_revision
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Leg
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.usecases.payments import statement as payments_statement
 from staffbooking_core.usecases.payments.statement import (
@@ -24,7 +24,7 @@ from tests.support.memory_deployment import BookingScenario, make_booking_scenar
 
 StatementChange: TypeAlias = Callable[[list[Movement]], Sequence[Movement]]
 
-NO_ANSWER = Unknown("no answer in time")
+NO_ANSWER = OutcomeUnknown("no answer in time")
 
 
 class Tampered:

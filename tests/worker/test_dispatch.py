@@ -97,7 +97,7 @@ async def test_degraded_endpoints_do_not_delay_healthy_ones(
     """More degraded endpoints than may have a batch may hang without delaying the healthy ones."""
     monkeypatch.setattr(webhook_dispatcher, "MAX_CLASS_BATCHES", 3)
     for _ in range(10):
-        endpoint = await add_endpoint_with_deliveries(post, troubled=True)
+        endpoint = await add_endpoint_with_deliveries(post, degraded=True)
         sender.behaviours[endpoint.url] = sender.hang
     async with running_dispatcher(post.ports):
         await wait_until(lambda: len(sender.sent) == 3)
@@ -146,7 +146,7 @@ async def test_hanging_endpoints_do_not_delay_retries(
     """Though 200 degraded endpoints hang, the retry of an endpoint that failed once begins when it
     is due."""
     for _ in range(200):
-        hanging = await add_endpoint_with_deliveries(post, troubled=True)
+        hanging = await add_endpoint_with_deliveries(post, degraded=True)
         sender.behaviours[hanging.url] = sender.time_out
     async with running_dispatcher(post.ports):
         await anyio.sleep(2)
@@ -195,8 +195,8 @@ async def test_batches_are_bounded(
     slow_down(WebhooksReader, "next_batch_due_at")
     slow_down(deliveries, "claim_batches")
     healthy, degraded = [
-        {(await add_endpoint_with_deliveries(post, troubled=troubled)).url for _ in range(20)}
-        for troubled in (False, True)
+        {(await add_endpoint_with_deliveries(post, degraded=degraded)).url for _ in range(20)}
+        for degraded in (False, True)
     ]
     sender.behaviours = dict.fromkeys(healthy | degraded, sender.hang)
     async with running_dispatcher(post.ports):
@@ -236,7 +236,7 @@ async def test_a_busy_endpoint_does_not_starve_others(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status", "troubled", "claims"),
+    ("seconds", "status", "degraded", "claims"),
     [
         (0.2, 200, False, [16]),
         (0.6, 200, False, [16, 8]),
@@ -251,13 +251,13 @@ async def test_a_batch_is_finished_while_slots_are_free(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     status: int,
-    troubled: bool,
+    degraded: bool,
     claims: Sequence[int],
 ) -> None:
     """While slots are free, a healthy endpoint's batch goes on for up to a second, so that it is
     not claimed again; that of a degraded one, or with a failure, ends early."""
     endpoint = await add_endpoint_with_deliveries(
-        post, deliveries.DELIVERY_BATCH_SIZE, troubled=troubled
+        post, deliveries.DELIVERY_BATCH_SIZE, degraded=degraded
     )
     claim_sizes: list[int] = []
     claim_batches = deliveries.claim_batches

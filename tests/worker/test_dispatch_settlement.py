@@ -96,7 +96,7 @@ async def test_quick_attempts_are_sent_ahead_of_settlements(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status", "troubled"),
+    ("seconds", "status", "degraded"),
     [(0.2, 200, False), (0.001, 500, False), (0.001, 200, True)],
     ids=["slow", "failing", "degraded"],
 )
@@ -106,11 +106,11 @@ async def test_other_attempts_wait_for_settlements(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
     status: int,
-    troubled: bool,
+    degraded: bool,
 ) -> None:
     """After a slow or failed attempt, and for a degraded endpoint after any, no further one is sent
     before the outcome is settled."""
-    endpoint = await add_endpoint_with_deliveries(post, 16, troubled=troubled)
+    endpoint = await add_endpoint_with_deliveries(post, 16, degraded=degraded)
 
     async def take_time() -> int:
         await anyio.sleep(seconds)

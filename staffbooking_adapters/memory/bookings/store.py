@@ -304,8 +304,8 @@ def _matches_query(booking: Booking, query: BookingQuery) -> bool:
         return False
     user = query.user_id
     return user is None or any(
-        side in query.sides
-        for side, number in (
+        party in query.parties
+        for party, number in (
             (Party.CUSTOMER, booking.customer_id),
             (Party.STAFF, booking.companion_id),
             (Party.API, booking.booked_by),

@@ -399,7 +399,7 @@ def _claimable_endpoints(
         (row.due_at, number)
         for number, row in state.endpoints.items()
         if row.due_at is not None
-        and row.endpoint.troubled is degraded
+        and row.endpoint.degraded is degraded
         and not is_lease_active(row.lease, now)
     )
 

@@ -153,7 +153,7 @@ _SIDE_COLUMNS = {
     Party.STAFF: bookings.c.companion_id,
     Party.API: bookings.c.booked_by,
 }
-_IS_SIDE_OF_USER = {
+_IS_PARTY = {
     party: column == bindparam("user_id", type_=BigInt) for party, column in _SIDE_COLUMNS.items()
 }
 
@@ -162,7 +162,7 @@ _IS_SIDE_OF_USER = {
 class BookingListVariant:
     """The filters and page size of a list. Each variant is one statement."""
 
-    sides: frozenset[Party] | None
+    parties: frozenset[Party] | None
     """The parties that the user may be; None for the bookings of all users."""
     has_status: bool
     priority_first: bool
@@ -178,13 +178,11 @@ def bookings_page(variant: BookingListVariant) -> Statement:
 
     Where all bookings are listed, the newest of each status are combined instead.
     """
-    sides = (
-        [] if variant.sides is None else [_IS_SIDE_OF_USER[side] for side in sorted(variant.sides)]
-    )
+    parties = [_IS_PARTY[party] for party in sorted(variant.parties or ())]
     is_of_status = bookings.c.status == bindparam("status")
     statuses = [bookings.c.status == status for status in BookingStatus]
-    if sides:
-        kinds = [and_(side, is_of_status) if variant.has_status else side for side in sides]
+    if parties:
+        kinds = [and_(each, is_of_status) if variant.has_status else each for each in parties]
     else:
         kinds = [is_of_status] if variant.has_status else statuses
     candidates = [_select_newest_ids(variant, kind) for kind in kinds]
@@ -240,8 +238,8 @@ def open_payouts(size: int, status: PayoutStatus | None = None) -> Statement:
 
 @cache
 def open_bookings_of_user(size: int) -> Statement:
-    is_customer = _IS_SIDE_OF_USER[Party.CUSTOMER]
-    is_companion = _IS_SIDE_OF_USER[Party.STAFF]
+    is_customer = _IS_PARTY[Party.CUSTOMER]
+    is_companion = _IS_PARTY[Party.STAFF]
     kinds = (
         and_(is_customer, is_cancellable),
         and_(is_companion, is_cancellable),
@@ -300,13 +298,13 @@ class BookingsReader:
     async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
         row_limit, offset = query.limit + 1, (query.page - 1) * query.limit
         variant = BookingListVariant(
-            sides=None if query.user_id is None else query.sides,
+            parties=None if query.user_id is None else query.parties,
             has_status=query.status is not None,
             priority_first=query.priority_first,
             size=page_size(row_limit),
             has_offset=offset > 0,
         )
-        if variant.sides is not None and not variant.sides:
+        if variant.parties is not None and not variant.parties:
             return []
         params = {"user_id": query.user_id, "status": query.status, "offset": offset}
         parameter_names = (

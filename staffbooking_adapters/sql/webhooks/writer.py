@@ -403,6 +403,7 @@ def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:
     del row["id"]
     secrets = row.pop("secrets")
     row["events"] = ",".join(sorted(endpoint.events))
+    row["troubled"] = row.pop("degraded")
     return {
         **row,
         "secret": secrets.current,

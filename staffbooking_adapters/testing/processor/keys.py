@@ -21,18 +21,18 @@ from staffbooking_adapters.testing.processor.base import (
     make_payee_command,
 )
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     CheckoutStatus,
     IntentRefs,
     OperationKey,
     OperationKeyReused,
     OperationKind,
+    OutcomeUnknown,
     PayOut,
+    ProcessorBusy,
     ProcessorRefused,
     RefundPayment,
     RefusalCode,
     ReversePayout,
-    Unknown,
 )
 
 Call: TypeAlias = Callable[[OperationKey, float], Awaitable[Any]]
@@ -167,10 +167,10 @@ CHANGES = (
     (OperationKind.OPEN_PAYEE, "name"),
 )
 NOT_EXECUTED_ERRORS = {
-    "timeout_before": Unknown,
-    "error_500": Unknown,
-    "rate_limit": Busy,
-    "conflict": Busy,
+    "timeout_before": OutcomeUnknown,
+    "error_500": OutcomeUnknown,
+    "rate_limit": ProcessorBusy,
+    "conflict": ProcessorBusy,
 }
 READS: Mapping[str, Callable[[ProcessorBench], Awaitable[Any]]] = {
     "payee": lambda bench: bench.payments.payee("acct_none", 0),
@@ -247,7 +247,7 @@ class OperationKeys(PaymentProcessorContract):
         async def call() -> None:
             try:
                 answers.add((await trial.send()).ref)
-            except Busy:
+            except ProcessorBusy:
                 answers.add(None)
 
         async with anyio.create_task_group() as group:
@@ -265,8 +265,8 @@ class Faults(PaymentProcessorContract):
     async def test_a_call_that_was_not_executed(
         self, bench: ProcessorBench, kind: OperationKind, fault: str
     ) -> None:
-        """A call that was not executed raises `Unknown` or `Busy`, as no error but a
-        `ProcessorError` may escape, and makes nothing."""
+        """A call that was not executed raises `OutcomeUnknown` or `ProcessorBusy`, as no error but
+        a `ProcessorError` may escape, and makes nothing."""
         trial = await TRIALS[kind](bench)
         await bench.outside_world.break_next(kind, fault)
         with pytest.raises(NOT_EXECUTED_ERRORS[fault]):
@@ -278,11 +278,11 @@ class Faults(PaymentProcessorContract):
     async def test_a_call_whose_answer_was_lost(
         self, bench: ProcessorBench, kind: OperationKind, fault: str
     ) -> None:
-        """A call whose answer was lost raises `Unknown`: no error of the network, and none but a
-        `ProcessorError`, may escape. The snapshot has what it made."""
+        """A call whose answer was lost raises `OutcomeUnknown`: no error of the network, and none
+        but a `ProcessorError`, may escape. The snapshot has what it made."""
         trial = await TRIALS[kind](bench)
         await bench.outside_world.break_next(kind, fault)
-        with pytest.raises(Unknown):
+        with pytest.raises(OutcomeUnknown):
             await trial.send()
         assert kind not in IN_SNAPSHOTS or len(await trial.list_refs()) == 1
 
@@ -291,7 +291,7 @@ class Faults(PaymentProcessorContract):
         id."""
         payment, key = await bench.make_payment(), make_operation_key(OperationKind.REFUND)
         await bench.outside_world.break_next(OperationKind.REFUND, "timeout_after")
-        with pytest.raises(Unknown):
+        with pytest.raises(OutcomeUnknown):
             await bench.refund(payment, 5_000, key)
         [refund] = (await bench.snapshot()).refunds
         assert (refund.amount, refund.op_id) == (5_000, key.op_id)
@@ -305,7 +305,7 @@ class Faults(PaymentProcessorContract):
         which is there once."""
         trial = await TRIALS[kind](bench)
         await bench.outside_world.break_next(kind, fault)
-        with pytest.raises((Unknown, Busy)):
+        with pytest.raises((OutcomeUnknown, ProcessorBusy)):
             await trial.send()
         answer = await trial.send()
         assert await trial.list_refs() == [answer.ref]
@@ -314,13 +314,13 @@ class Faults(PaymentProcessorContract):
     async def test_a_command_without_time_is_unknown(
         self, bench: ProcessorBench, kind: OperationKind
     ) -> None:
-        """A command without time raises `Unknown`, or `Busy` if nothing was sent."""
+        """A command without time raises `OutcomeUnknown`; `ProcessorBusy` if nothing was sent."""
         trial = await TRIALS[kind](bench)
-        with pytest.raises((Unknown, Busy)):
+        with pytest.raises((OutcomeUnknown, ProcessorBusy)):
             await trial.call(trial.key, 0)
 
     @pytest.mark.parametrize("read", READS)
     async def test_a_read_without_time_is_unknown(self, bench: ProcessorBench, read: str) -> None:
-        """A read without time raises `Unknown`."""
-        with pytest.raises(Unknown):
+        """A read without time raises `OutcomeUnknown`."""
+        with pytest.raises(OutcomeUnknown):
             await READS[read](bench)

@@ -23,12 +23,12 @@ from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
     OperationKey,
     OperationKind,
+    OutcomeUnknown,
     ProcessorEvent,
     ProcessorRefused,
     RefusalCode,
     ReversalState,
     ReversePayout,
-    Unknown,
 )
 from staffbooking_core.domain.reconciliation.statement import Movement, processor_totals
 
@@ -126,7 +126,7 @@ class Payees(PaymentProcessorContract):
         """A repeat after a lost answer returns an account that can be read."""
         key = OperationKey(0, COMPANION_ID, OperationKind.OPEN_PAYEE, 1)
         await bench.outside_world.break_next(OperationKind.OPEN_PAYEE, "timeout_after")
-        with pytest.raises(Unknown):
+        with pytest.raises(OutcomeUnknown):
             await bench.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
         opened = await bench.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
         assert (await bench.payments.payee(opened.ref, CALL_TIMEOUT_SECONDS)).ref == opened.ref

@@ -56,6 +56,8 @@ class PayoutStatus(StrEnum):
     PAID = "paid"
     FAILED = "failed"
     FROZEN = "frozen"
+    """Not to be sent: an operator or a disabled account holds it, the booking is disputed, or a won
+    chargeback was lost on appeal. It may have been paid before the dispute."""
     REVERSED = "reversed"
 
 
@@ -182,6 +184,8 @@ class Booking:
     payout_status: PayoutStatus = PayoutStatus.NONE
     payout_due_at: datetime | None = None
     payout_released_at: datetime | None = None
+    """When the payout was ordered from the processor, or withheld in full for other debts. None
+    before that, and once it is scheduled anew: after a hold, a dispute, or a returned payout."""
     payout_held: bool = False
     """Whether an operator put the payout on hold; a withdrawn dispute leaves it so."""
     payout_hold_lifted: bool = False
@@ -259,6 +263,12 @@ class Booking:
         """Whether the payout will be released at its due time, unless it is held before."""
         is_scheduled = self.payout_status is PayoutStatus.SCHEDULED
         return is_scheduled and self.payout_released_at is None
+
+    @property
+    def awaits_payout_attempt(self) -> bool:
+        """Whether the payout was released, and waits for its next attempt at the processor."""
+        is_scheduled = self.payout_status is PayoutStatus.SCHEDULED
+        return is_scheduled and self.payout_released_at is not None
 
     @property
     def is_urgent(self) -> bool:
@@ -375,6 +385,9 @@ class TransitionResult:
 
     def with_postings(self, *postings: Posting) -> TransitionResult:
         return evolve(self, postings=(*self.postings, *postings))
+
+    def with_alert(self, text: str) -> TransitionResult:
+        return evolve(self, alerts=(*self.alerts, text))
 
     def with_order(self, command: OperationCommand) -> TransitionResult:
         """Add an order to the processor; orders are numbered within a booking."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from attrs import frozen
 
@@ -11,8 +11,6 @@ from staffbooking_core.domain.shared.money import PARTS_PER_MILLION, apply_rate
 from staffbooking_core.policy import Policy
 
 __all__ = ["RefundTier"]
-
-_HALF_PPM = PARTS_PER_MILLION // 2
 
 
 @frozen
@@ -34,6 +32,25 @@ class CancellationRefund:
 NO_REFUND_UNPAID = CancellationRefund(0, 0, "not_paid")
 
 
+@frozen
+class _Tier:
+    """A row of the cancellation table: it applies until `notice` before the start, inclusive."""
+
+    notice: timedelta
+    percent: int
+    rule: str
+
+
+def _customer_tiers(is_insured: bool, policy: Policy) -> tuple[_Tier, ...]:
+    """The table for customers, the earliest tier first; the last one applies after it too."""
+    last = (50, "under_24_hours_insured") if is_insured else (0, "under_24_hours")
+    return (
+        _Tier(policy.full_refund_before, 100, "48_hours_or_more"),
+        _Tier(policy.half_refund_before, 50, "24_to_48_hours"),
+        _Tier(timedelta(0), *last),
+    )
+
+
 def calculate_refund(
     *,
     party: Party,
@@ -48,9 +65,15 @@ def calculate_refund(
     The bounds are inclusive: exactly 48 h before the start is 100 %, exactly 24 h is 50 %. A
     premium above zero means that the booking is insured.
     """
-    percent, rule = _refund_tier(party, premium > 0, starts_at, now, policy)
-    amount = {100: price + premium, 50: apply_rate(price, _HALF_PPM), 0: 0}[percent]
-    return CancellationRefund(percent, amount, rule)
+    percent, rule = 100, "cancelled_by_the_service"
+    if party is Party.STAFF:
+        rule = "cancelled_by_staff"
+    elif party is Party.CUSTOMER:
+        tiers = _customer_tiers(premium > 0, policy)
+        tier = next((tier for tier in tiers if starts_at - now >= tier.notice), tiers[-1])
+        percent, rule = tier.percent, tier.rule
+    amount = apply_rate(price, percent * PARTS_PER_MILLION // 100)
+    return CancellationRefund(percent, amount + premium if percent == 100 else amount, rule)
 
 
 @frozen
@@ -67,13 +90,9 @@ def refund_tiers(
     *, price: int, premium: int, starts_at: datetime, now: datetime, policy: Policy
 ) -> tuple[RefundTier, ...]:
     """The refunds of a customer's cancellations from `now` to the start, the earliest first."""
-    ends = (
-        starts_at - policy.full_refund_before,
-        starts_at - policy.half_refund_before,
-        starts_at,
-    )
     tiers: list[RefundTier] = []
-    for until in ends:
+    for tier in _customer_tiers(premium > 0, policy):
+        until = starts_at - tier.notice
         if until < now:
             continue
         refund = calculate_refund(
@@ -88,18 +107,3 @@ def refund_tiers(
             tiers.pop()
         tiers.append(RefundTier(until, refund.percent, refund.amount))
     return tuple(tiers)
-
-
-def _refund_tier(
-    party: Party, is_insured: bool, starts_at: datetime, now: datetime, policy: Policy
-) -> tuple[int, str]:
-    if party is Party.STAFF:
-        return 100, "cancelled_by_staff"
-    if party is not Party.CUSTOMER:
-        return 100, "cancelled_by_the_service"
-    time_until_start = starts_at - now
-    if time_until_start >= policy.full_refund_before:
-        return 100, "48_hours_or_more"
-    if time_until_start >= policy.half_refund_before:
-        return 50, "24_to_48_hours"
-    return (50, "under_24_hours_insured") if is_insured else (0, "under_24_hours")

@@ -60,9 +60,9 @@ class DisputeOutcome(StrEnum):
 
 
 _OUTCOMES: dict[Trigger, DisputeOutcome] = {
-    Trigger.RELEASE: DisputeOutcome.RELEASE,
-    Trigger.REFUND: DisputeOutcome.REFUND,
-    Trigger.SPLIT: DisputeOutcome.SPLIT,
+    Trigger.RESOLVE_RELEASE: DisputeOutcome.RELEASE,
+    Trigger.RESOLVE_REFUND: DisputeOutcome.REFUND,
+    Trigger.RESOLVE_SPLIT: DisputeOutcome.SPLIT,
     Trigger.CHARGEBACK_WON: DisputeOutcome.WON,
     Trigger.CHARGEBACK_LOST: DisputeOutcome.LOST,
 }

@@ -243,7 +243,7 @@ def _distribute_escrow(
 
 
 def _refund_reason(inputs: TransitionInput) -> RefundReason:
-    is_resolution = inputs.trigger in (Trigger.REFUND, Trigger.SPLIT)
+    is_resolution = inputs.trigger in (Trigger.RESOLVE_REFUND, Trigger.RESOLVE_SPLIT)
     return RefundReason.DISPUTE if is_resolution else RefundReason.CANCELLATION
 
 
@@ -292,8 +292,7 @@ def _send_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -
 def _hold_payout(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     text = f"the payout of booking {result.booking.code} is on hold: {inputs.reason or 'no reason'}"
     result = move_payout(result, PayoutTrigger.HELD)
-    result = result.with_changes(payout_held=True, payout_hold_lifted=False)
-    return evolve(result, alerts=(*result.alerts, text))
+    return result.with_changes(payout_held=True, payout_hold_lifted=False).with_alert(text)
 
 
 def _resume_payout(
@@ -325,7 +324,7 @@ def _freeze(result: TransitionResult, inputs: TransitionInput, _: Policy) -> Tra
         text = (
             f"booking {booking.code} is disputed: the hold on its payout ends when it is resolved"
         )
-        result = evolve(result, alerts=(*result.alerts, text))
+        result = result.with_alert(text)
     result = move_payout(result, PayoutTrigger.DISPUTED).with_changes(escrow=split.total)
     return claim_back_payout(result, inputs.now)
 

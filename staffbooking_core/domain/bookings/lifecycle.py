@@ -57,18 +57,18 @@ class Trigger(StrEnum):
     ASK_CHECK_IN = "ask_check_in"
     CONFIRM = "confirm"
     AUTO_COMPLETE = "auto_complete"
-    RELEASE_PAYOUT = "release_payout"
+    SEND_PAYOUT = "release_payout"
     HOLD_PAYOUT = "hold_payout"
-    RESUME_PAYOUT = "resume_payout"
+    LIFT_PAYOUT_HOLD = "resume_payout"
     RETRY_PAYOUT = "retry_payout"
     PAYOUT_ALARM = "payout_alarm"
     DISPUTE = "dispute"
     NO_SHOW = "no_show"
     WITHDRAW = "withdraw"
     DISPUTE_OVERDUE = "dispute_overdue"
-    RELEASE = "resolve_release"
-    REFUND = "resolve_refund"
-    SPLIT = "resolve_split"
+    RESOLVE_RELEASE = "resolve_release"
+    RESOLVE_REFUND = "resolve_refund"
+    RESOLVE_SPLIT = "resolve_split"
     CHARGEBACK = "chargeback"
     CHARGEBACK_WON = "chargeback_won"
     CHARGEBACK_LOST = "chargeback_lost"
@@ -148,7 +148,7 @@ class BookingNotification(StrEnum):
 
 
 class TimerKind(StrEnum):
-    """Timers of a booking; `booking.next_timer` computes the time."""
+    """Timers of a booking; `timers.next_timer` computes the time."""
 
     EXPIRE = "expire"
     REMIND = "remind"
@@ -262,22 +262,16 @@ def _late_payment(status: BookingStatus) -> Transition:
 def _payout_transitions(status: BookingStatus) -> dict[Trigger, Transition]:
     """The transitions of the payout of an ended booking."""
     return {
-        T.RELEASE_PAYOUT: Transition(
-            _SYSTEM_ONLY,
-            status,
-            (G.PAYOUT_SCHEDULED,),
-            (E.SEND_PAYOUT,),
-            timer=TimerKind.PAY_OUT,
+        T.SEND_PAYOUT: Transition(
+            _SYSTEM_ONLY, status, (G.PAYOUT_SCHEDULED,), (E.SEND_PAYOUT,), timer=TimerKind.PAY_OUT
         ),
         T.PAYOUT_ALARM: Transition(
-            _SYSTEM_ONLY,
-            status,
-            (G.PAYOUT_PENDING,),
-            (E.NOTE_ALARM,),
-            timer=TimerKind.PAYOUT_ALARM,
+            _SYSTEM_ONLY, status, (G.PAYOUT_PENDING,), (E.NOTE_ALARM,), timer=TimerKind.PAYOUT_ALARM
         ),
         T.HOLD_PAYOUT: Transition(_SYSTEM_OR_ADMIN, status, (G.PAYOUT_PENDING,), (E.HOLD_PAYOUT,)),
-        T.RESUME_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)),
+        T.LIFT_PAYOUT_HOLD: Transition(
+            _ADMIN_ONLY, status, (G.PAYOUT_ON_HOLD,), (E.RESUME_PAYOUT,)
+        ),
         T.RETRY_PAYOUT: Transition(_ADMIN_ONLY, status, (G.PAYOUT_FAILED,), (E.SEND_PAYOUT,)),
     }
 
@@ -370,9 +364,9 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             (E.NOTE_OVERDUE,),
             timer=TimerKind.DISPUTE_OVERDUE,
         ),
-        T.RELEASE: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
-        T.REFUND: _cancellation(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
-        T.SPLIT: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
+        T.RESOLVE_RELEASE: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
+        T.RESOLVE_REFUND: _cancellation(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
+        T.RESOLVE_SPLIT: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
         T.CHARGEBACK: Transition(_PROCESSOR_ONLY, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
         T.CHARGEBACK_WON: _completion(
             _PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.EARN)
@@ -413,18 +407,18 @@ REFUSAL_CODES: dict[Trigger, str] = {
     T.ASK_CHECK_IN: "booking_not_paid",
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
-    T.RELEASE_PAYOUT: "payout_not_scheduled",
+    T.SEND_PAYOUT: "payout_not_scheduled",
     T.HOLD_PAYOUT: "payout_not_pending",
-    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.LIFT_PAYOUT_HOLD: "payout_not_on_hold",
     T.RETRY_PAYOUT: "payout_not_failed",
     T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
     T.NO_SHOW: "booking_not_paid",
     T.WITHDRAW: "booking_not_disputed",
     T.DISPUTE_OVERDUE: "booking_not_disputed",
-    T.RELEASE: "booking_not_disputed",
-    T.REFUND: "booking_not_disputed",
-    T.SPLIT: "booking_not_disputed",
+    T.RESOLVE_RELEASE: "booking_not_disputed",
+    T.RESOLVE_REFUND: "booking_not_disputed",
+    T.RESOLVE_SPLIT: "booking_not_disputed",
     T.CHARGEBACK: "booking_not_paid",
     T.CHARGEBACK_WON: "no_chargeback_open",
     T.CHARGEBACK_LOST: "no_chargeback_open",

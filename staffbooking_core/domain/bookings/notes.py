@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import evolve
-
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
     Booking,
@@ -29,7 +27,7 @@ def note_reminder(result: TransitionResult, inputs: TransitionInput, _: Policy) 
 def note_overdue(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Alert the operators of an overdue dispute."""
     text = f"the dispute of booking {result.booking.code}{_OVERDUE}"
-    return _with_alert(result.with_changes(dispute_alarmed_at=inputs.now), text)
+    return result.with_changes(dispute_alarmed_at=inputs.now).with_alert(text)
 
 
 def note_alarm(
@@ -39,7 +37,7 @@ def note_alarm(
     booking = result.booking
     deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
     text = f"the payout of booking {booking.code}{_NOT_MADE} {deadline}"
-    return _with_alert(result.with_changes(payout_alarmed_at=inputs.now), text)
+    return result.with_changes(payout_alarmed_at=inputs.now).with_alert(text)
 
 
 _OVERDUE = " is overdue: resolve it"
@@ -57,7 +55,7 @@ def is_settled(booking: Booking, text: str) -> bool:
 def alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Alert the operators of the transition."""
     what = _ALERTS[inputs.trigger]
-    return _with_alert(result, f"{what} booking {result.booking.code}")
+    return result.with_alert(f"{what} booking {result.booking.code}")
 
 
 _ALERTS = {
@@ -66,7 +64,3 @@ _ALERTS = {
     Trigger.CHARGEBACK_LOST: "the customer's bank keeps the payment (chargeback lost) of",
 }
 """What happened, before the booking, for each trigger that alerts."""
-
-
-def _with_alert(result: TransitionResult, text: str) -> TransitionResult:
-    return evolve(result, alerts=(*result.alerts, text))

@@ -53,7 +53,10 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
     """
     check_party(booking.status, inputs.trigger, inputs.party)
     check_version(booking, inputs.allowed_versions)
-    transition = find_transition(booking.status, inputs.trigger, inputs.party)
+    transition = TRANSITIONS[booking.status].get(inputs.trigger)
+    if transition is None:
+        code = REFUSAL_CODES[inputs.trigger]
+        raise RuleBroken(code, f"Not possible while the booking is {booking.status}")
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
     entered = _enter_status(booking, transition, inputs, policy)
@@ -96,7 +99,7 @@ def _action(trigger: Trigger) -> str:
             return "report an absence"
         case Trigger.WITHDRAW:
             return "withdraw the dispute"
-        case Trigger.RELEASE | Trigger.REFUND | Trigger.SPLIT:
+        case Trigger.RESOLVE_RELEASE | Trigger.RESOLVE_REFUND | Trigger.RESOLVE_SPLIT:
             return "resolve the dispute"
         case _:
             return trigger.replace("_", " ")
@@ -106,16 +109,6 @@ def check_version(booking: Booking, allowed_versions: frozenset[int] | None) -> 
     """Raise VersionMismatch unless the booking has one of these versions; None allows any."""
     if allowed_versions is not None and booking.version not in allowed_versions:
         raise VersionMismatch(booking.version)
-
-
-def find_transition(status: BookingStatus, trigger: Trigger, party: Party) -> Transition:
-    """The table's transition. Raises Forbidden for the wrong party, RuleBroken for a wrong
-    status."""
-    check_party(status, trigger, party)
-    transition = TRANSITIONS[status].get(trigger)
-    if transition is None:
-        raise RuleBroken(REFUSAL_CODES[trigger], f"Not possible while the booking is {status}")
-    return transition
 
 
 _TIMESTAMP_FIELDS: dict[BookingStatus, str] = {

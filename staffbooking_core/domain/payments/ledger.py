@@ -99,7 +99,7 @@ def payment_posting(booking_id: int, payment_ref: str, amount: int, at: datetime
 def settlement_posting(
     booking_id: int, settlement_number: int, split: Split, at: datetime
 ) -> Posting:
-    """The booking's escrow is divided, for the given time (from 1)."""
+    """The booking's escrow is divided; `settlement_number` counts its divisions, from 1."""
     return _make_posting(
         f"settle:{booking_id}:{settlement_number}", booking_id, at, _settlement_legs(split)
     )

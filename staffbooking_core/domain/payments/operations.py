@@ -14,11 +14,11 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KIND_BY_COMMAND,
-    Busy,
     OperationCommand,
     OperationKey,
     OperationKeyReused,
     OperationKind,
+    ProcessorBusy,
     ProcessorError,
     ProcessorMisconfigured,
     ProcessorRefused,
@@ -61,6 +61,7 @@ class OperationOrder:
     """A command ordered by a decision: it becomes an operation in the same transaction."""
 
     n: int
+    """Number of the order within its booking, from 1."""
     command: OperationCommand
 
     @property
@@ -79,6 +80,7 @@ class Operation:
     booking_id: int
     kind: OperationKind
     n: int
+    """Number of the order within its booking, from 1."""
     command: OperationCommand
     created_at: datetime
     next_at: datetime
@@ -156,7 +158,7 @@ def apply_operation_failure(
             first_sent_at = None
         case ProcessorRefused():
             status, generation = OperationStatus.REFUSED, operation.generation
-        case Busy():
+        case ProcessorBusy():
             # Not executed, but an earlier attempt under this key may have been.
             status, generation = operation.status, operation.generation
             wait = timedelta(seconds=error.retry_after) if error.retry_after else wait

@@ -19,10 +19,10 @@ from staffbooking_core.domain.payments.operations import (
     backoff_delay,
 )
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     OperationKey,
     OperationKeyReused,
     OperationKind,
+    ProcessorBusy,
     ProcessorError,
     ProcessorRefused,
 )
@@ -149,7 +149,7 @@ def apply_payee_failure(payee: Payee, error: ProcessorError, now: datetime) -> P
     attempts, wait = payee.attempts, backoff_delay(max(payee.attempts, 1))
     if payee.ref is not None:  # Openings are counted when sent, polls here.
         attempts, wait = payee.attempts + 1, _poll_interval(payee.attempts)
-    if isinstance(error, Busy) and error.retry_after:
+    if isinstance(error, ProcessorBusy) and error.retry_after:
         wait = timedelta(seconds=error.retry_after)
     return evolve(
         payee,

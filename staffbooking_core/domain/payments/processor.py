@@ -2,8 +2,8 @@
 three ways:
 
 1. It returns a state: done.
-2. It raises `ProcessorRefused` or `Busy`: not executed.
-3. It raises `Unknown`: possibly executed. `operations` says how the outcome is looked up.
+2. It raises `ProcessorRefused` or `ProcessorBusy`: not executed.
+3. It raises `OutcomeUnknown`: possibly executed. `operations` says how the outcome is looked up.
 
 Amounts are minor units of the deployment's currency.
 """
@@ -19,7 +19,6 @@ from staffbooking_core.errors import StaffbookingError
 
 __all__ = [
     "BadEventSignature",
-    "Busy",
     "Chargeback",
     "ChargebackStatus",
     "Checkout",
@@ -30,9 +29,11 @@ __all__ = [
     "OperationKey",
     "OperationKeyReused",
     "OperationKind",
+    "OutcomeUnknown",
     "PayOut",
     "Payment",
     "PayoutState",
+    "ProcessorBusy",
     "ProcessorError",
     "ProcessorEvent",
     "ProcessorFee",
@@ -45,7 +46,6 @@ __all__ = [
     "ReversalState",
     "ReversePayout",
     "Snapshot",
-    "Unknown",
 ]
 
 # Errors ------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class ProcessorRefused(ProcessorError):
         return self.reason in _RETRYABLE_REFUSALS
 
 
-class Busy(ProcessorError):
+class ProcessorBusy(ProcessorError):
     """Not executed, or the first request still runs: retry later under the same key."""
 
     def __init__(self, retry_after: float | None = None) -> None:
@@ -96,7 +96,7 @@ class Busy(ProcessorError):
         super().__init__("the processor is busy")
 
 
-class Unknown(ProcessorError):
+class OutcomeUnknown(ProcessorError):
     """Possibly executed: a timeout, a broken connection or a 5xx answer."""
 
 

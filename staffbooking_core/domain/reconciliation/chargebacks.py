@@ -119,7 +119,7 @@ def _book_changed_verdict(
         booking.id, ref, booking.revision, balance_change, reconciliation.now
     )
     text = f"chargeback {ref} of booking {booking.code} has another verdict: {chargeback.status}"
-    return ReconciledFact(evolve(result.with_postings(posting), alerts=(text,)))
+    return ReconciledFact(result.with_postings(posting).with_alert(text))
 
 
 def _reorder_refused_refunds(
@@ -152,7 +152,7 @@ def _reconcile_extra_payment_chargeback(
             ledger.chargeback_withdrawn_posting(booking.id, ref, amount, now)
         )
         booking = result.booking
-        yield ReconciledFact(evolve(result, alerts=(text,)))
+        yield ReconciledFact(result.with_alert(text))
     if chargeback.status is ChargebackStatus.OPEN:
         return
     won = chargeback.status is ChargebackStatus.WON

@@ -181,7 +181,7 @@ def _quarantine_payment(
         f"payment {payment.ref} of booking {booking.code} is {payment.amount} "
         f"{payment.currency}, not {booking.total_amount} {booking.currency}"
     )
-    return evolve(result, alerts=(text,))
+    return result.with_alert(text)
 
 
 _SETTLEMENT_BY_REFUND_STATUS = {
@@ -219,7 +219,7 @@ def _reconcile_refund(
             failed = ledger.refund_failed_posting(booking.id, operation.id, refund.amount, now)
             result = result.with_postings(failed)
         text = f"refund {refund.ref} of booking {booking.code} failed: still owed"
-        result = evolve(result, alerts=(text,))
+        result = result.with_alert(text)
     result = result.with_refund_settlement(operation.n, settlement, now)
     done = reconciliation.finish_operation(operation, refund.ref, settlement)
     yield ReconciledFact(move_payment(result, _refund_trigger(booking, reconciliation)), done)
@@ -316,7 +316,7 @@ def _record_manual_movement(
         posting = ledger.manual_movement_posting(
             booking.id, kind, ref, balance_change, reconciliation.now
         )
-        yield ReconciledFact(evolve(record_fact(booking).with_postings(posting), alerts=(text,)))
+        yield ReconciledFact(record_fact(booking).with_postings(posting).with_alert(text))
 
 
 def _reconcile_manual_refund(

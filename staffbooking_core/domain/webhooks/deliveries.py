@@ -34,7 +34,15 @@ __all__ = [
 WEBHOOK_EVENTS = tuple(EventName)
 """All events that an endpoint can subscribe to, in the order of lists."""
 
-DEFAULT_WEBHOOK_EVENTS = frozenset(WEBHOOK_EVENTS[:5])
+DEFAULT_WEBHOOK_EVENTS = frozenset(
+    {
+        EventName.BOOKING_CREATED,
+        EventName.BOOKING_COMPLETED,
+        EventName.BOOKING_CANCELLED,
+        EventName.PAYMENT_COMPLETED,
+        EventName.REVIEW_CREATED,
+    }
+)
 """The events of an endpoint that names none, which are in every feed (SPECIFICATION 6.1)."""
 
 MAX_WEBHOOK_URL_LENGTH = 2048
@@ -137,7 +145,7 @@ class WebhookEndpoint:
     disabled_at: datetime | None = None
     disabled_reason: str | None = None
     deleted_at: datetime | None = None
-    troubled: bool = False
+    degraded: bool = False
     """Whether the last attempt failed or was slow. Such endpoints are sent to in a separate queue,
     so that they do not delay others."""
     succeeded: int = 0
@@ -161,7 +169,7 @@ class WebhookEndpoint:
         """Whether its receiver gives no sign of life: it was disabled for that, its deliveries
         failed last, or its last attempt was in trouble."""
         return self.deleted_at is None and (
-            self.disabled_at is not None or self.consecutive_failures > 0 or self.troubled
+            self.disabled_at is not None or self.consecutive_failures > 0 or self.degraded
         )
 
     def pause(self) -> WebhookEndpoint:
@@ -303,15 +311,15 @@ def apply_attempts_to_endpoint(
         succeeded += 1
         is_slow = outcome.ended_at - outcome.at > policy.webhook_slow_threshold
         # A copy of an endpoint costs as much as all else here.
-        if endpoint.consecutive_failures or endpoint.troubled is not is_slow:
-            endpoint = evolve(endpoint, consecutive_failures=0, troubled=is_slow)
+        if endpoint.consecutive_failures or endpoint.degraded is not is_slow:
+            endpoint = evolve(endpoint, consecutive_failures=0, degraded=is_slow)
     return evolve(endpoint, succeeded=succeeded)
 
 
 def _apply_failure(
     endpoint: WebhookEndpoint, delivery: Delivery, outcome: AttemptOutcome, policy: Policy
 ) -> WebhookEndpoint:
-    endpoint = evolve(endpoint, troubled=True, failed=endpoint.failed + 1)
+    endpoint = evolve(endpoint, degraded=True, failed=endpoint.failed + 1)
     if delivery.status is not DeliveryStatus.FAILED or not delivery.counts or not endpoint.active:
         return endpoint
     failures = endpoint.consecutive_failures + 1

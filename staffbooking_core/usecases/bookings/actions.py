@@ -9,19 +9,16 @@ from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
-from staffbooking_core.domain.bookings.effects import cancellation_refund
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
-from staffbooking_core.domain.bookings.transitions import apply_transition, check_party
+from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, date_bounds
 from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_place
 from staffbooking_core.domain.companions.unavailability import unavailability_reason
-from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import (
     CompanionUnavailable,
     ConstraintViolated,
     Forbidden,
-    NotFound,
     ProcessorUnavailable,
     RuleBroken,
     invalid_field,
@@ -29,10 +26,14 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
-from staffbooking_core.representations.bookings import CancellationQuoteRecord
-from staffbooking_core.representations.json_types import format_instant
-from staffbooking_core.usecases.booking_writes import LOCAL_DAY_MARGIN, Versions, advance_booking
-from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote, sign_quote
+from staffbooking_core.usecases.booking_writes import (
+    LOCAL_DAY_MARGIN,
+    Versions,
+    advance_booking,
+    require_by_code,
+)
+from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote
+from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated, validated_lookup
 
@@ -40,7 +41,6 @@ __all__ = [
     "RebookingOffer",
     "accept",
     "apply_trigger",
-    "authorize",
     "available_triggers",
     "cancel",
     "find_rebooking_offer",
@@ -48,26 +48,7 @@ __all__ = [
     "get_by_id",
     "list_bookings",
     "open_checkout",
-    "party_of",
-    "quote_cancellation",
-    "require_party",
 ]
-
-
-def party_of(actor: Actor, booking: Booking) -> Party | None:
-    """The party that the actor is in a booking; None for a stranger. Every admin is Party.ADMIN."""
-    return Party.ADMIN if actor.is_admin else booking.party_of(actor.user_id)
-
-
-def require_party(actor: Actor, booking: Booking | None) -> tuple[Booking, Party]:
-    """The booking, and the party that the actor is in it.
-
-    Raises NotFound without a booking, and for a stranger.
-    """
-    party = None if booking is None else party_of(actor, booking)
-    if booking is None or party is None:
-        raise NotFound("Booking")
-    return booking, party
 
 
 # Reading --------------------------------------------------------------------------------
@@ -80,10 +61,7 @@ async def get_by_code(ports: Ports, code: str) -> Booking:
     The booking is returned in full: the caller chooses its representation by the actor's party.
     """
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-    if booking is None:
-        raise NotFound("Booking")
-    return booking
+        return await require_by_code(view.bookings, code)
 
 
 @frozen
@@ -184,7 +162,7 @@ async def list_bookings(
     sees_all = actor.is_admin and actor.key_id is None and role is None
     query = BookingQuery(
         user_id=None if sees_all else actor.user_id,
-        sides=_PARTIES_BY_ROLE[role],
+        parties=_PARTIES_BY_ROLE[role],
         status=status,
         page=page,
         limit=limit,
@@ -230,18 +208,6 @@ def available_triggers(
         return trigger is not Trigger.CHECK_IN or booking.checked_in_at is None
 
     return tuple(filter(is_available, _USER_TRIGGERS))
-
-
-@validated
-async def authorize(ports: Ports, actor: Actor, booking_id: int, trigger: Trigger) -> None:
-    """Check that the actor may use a trigger on a booking, before the rest of the call is validated
-    (CONTRACT 1).
-
-    Raises NotFound for a stranger, and Forbidden `wrong_party`.
-    """
-    async with ports.store.read_view() as view:
-        booking, party = require_party(actor, await view.bookings.booking(booking_id))
-    check_party(booking.status, trigger, party)
 
 
 @validated
@@ -372,33 +338,6 @@ async def cancel(
         return await advance_booking(tx, ports, booking, transition_input)
 
     return await ports.store.run_transaction(unit)
-
-
-# Quotes ---------------------------------------------------------------------------------
-
-
-@validated
-async def quote_cancellation(
-    ports: Ports, actor: Actor, booking_id: int
-) -> CancellationQuoteRecord:
-    """The refund of a cancellation now, with a signed quote that fixes it until it expires
-    (CONTRACT 4).
-
-    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_cancellable`.
-    """
-    now = await ports.clock.business()
-    async with ports.store.read_view() as view:
-        booking, party = require_party(actor, await view.bookings.booking(booking_id))
-    apply_transition(booking, TransitionInput(Trigger.CANCEL, party, now), ports.policy)
-    refund = cancellation_refund(booking, party, now, ports.policy)
-    expires_at = now + ports.policy.quote_lifetime
-    return {
-        "refund_percent": refund.percent,
-        "refund_amount": Currency(booking.currency).to_decimal(refund.amount),
-        "rule": refund.rule,
-        "quote": sign_quote(ports, refund, booking, actor, expires_at),
-        "expires_at": format_instant(expires_at),
-    }
 
 
 # Paying ---------------------------------------------------------------------------------

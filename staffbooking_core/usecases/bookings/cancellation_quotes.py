@@ -1,4 +1,4 @@
-"""Signed quotes of cancellation refunds (CONTRACT 4)."""
+"""Quotes of cancellation refunds, signed so that they hold until they expire (CONTRACT 4)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,50 @@ from datetime import datetime
 from typing import Any
 
 from staffbooking_core.domain.accounts.users import Actor
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund
+from staffbooking_core.domain.bookings.effects import cancellation_refund
+from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.bookings.transitions import apply_transition
+from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports
+from staffbooking_core.representations.bookings import CancellationQuoteRecord
+from staffbooking_core.representations.json_types import format_instant
+from staffbooking_core.usecases.bookings.parties import require_party
+from staffbooking_core.validation import validated
+
+__all__ = ["quote_cancellation"]
 
 _SIGNING_PURPOSE = "cancellation-quote"
 """The vault's purpose for signatures of cancellation quotes."""
 
 
-def sign_quote(
+@validated
+async def quote_cancellation(
+    ports: Ports, actor: Actor, booking_id: int
+) -> CancellationQuoteRecord:
+    """The refund of a cancellation now, with a signed quote that fixes it until it expires
+    (CONTRACT 4).
+
+    Raises NotFound, Forbidden `wrong_party`, and RuleBroken `booking_not_cancellable`.
+    """
+    now = await ports.clock.business()
+    async with ports.store.read_view() as view:
+        booking, party = require_party(actor, await view.bookings.booking(booking_id))
+    apply_transition(booking, TransitionInput(Trigger.CANCEL, party, now), ports.policy)
+    refund = cancellation_refund(booking, party, now, ports.policy)
+    expires_at = now + ports.policy.cancellation_quote_lifetime
+    return {
+        "refund_percent": refund.percent,
+        "refund_amount": Currency(booking.currency).to_decimal(refund.amount),
+        "rule": refund.rule,
+        "quote": _sign_quote(ports, refund, booking, actor, expires_at),
+        "expires_at": format_instant(expires_at),
+    }
+
+
+def _sign_quote(
     ports: Ports, refund: CancellationRefund, booking: Booking, actor: Actor, expires_at: datetime
 ) -> str:
     """The quote that fixes a refund for this actor and version of the booking until it expires."""

@@ -20,9 +20,9 @@ from staffbooking_core.usecases.bookings.actions import (
     RebookingOffer,
     available_triggers,
     find_rebooking_offer,
-    require_party,
 )
 from staffbooking_core.usecases.bookings.disputes import DisputeConversation, find_conversation
+from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.validation import validated
 
 __all__ = ["BookingDetails", "get_details", "get_stamp", "render_calendar"]
@@ -48,7 +48,8 @@ class BookingDetails:
     """The files of all disputes."""
     own_review: Review | None
     stamp: str
-    """A word that changes with whatever the side sees of the booking."""
+    """An opaque value that changes whenever the booking, its situation or the statements of its
+    dispute change."""
 
 
 @validated

@@ -13,8 +13,8 @@ from staffbooking_core.domain.bookings.disputes import (
 )
 from staffbooking_core.errors import NotFound, RuleBroken, invalid_field
 from staffbooking_core.ports import Ports, Transaction
-from staffbooking_core.usecases.bookings.actions import require_party
 from staffbooking_core.usecases.bookings.disputes import authorize_party, require_dispute_party
+from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.validation import validated, validated_lookup
 
 __all__ = ["get_file", "upload_file"]

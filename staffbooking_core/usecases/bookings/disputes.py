@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
@@ -33,9 +33,10 @@ from staffbooking_core.usecases.booking_writes import (
     advance_booking,
     hold_disabled_payout,
     lock_by_code,
+    require_by_code,
     save_transition,
 )
-from staffbooking_core.usecases.bookings.actions import require_party
+from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.validation import validated
 
 __all__ = [
@@ -78,9 +79,7 @@ async def get_dispute(ports: Ports, actor: Actor, booking_id: int) -> DisputeCon
 async def get_dispute_by_code(ports: Ports, code: str) -> DisputeConversation:
     """As `get_dispute`, for operators. Raises NotFound."""
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-        if booking is None:
-            raise NotFound("Booking")
+        booking = await require_by_code(view.bookings, code)
         return _require_dispute(await find_conversation(view.disputes, booking))
 
 
@@ -290,9 +289,9 @@ async def list_disputes(ports: Ports, page: int = 1, limit: int = 50) -> Sequenc
 
 
 RESOLUTION_TRIGGERS = {
-    ResolutionOutcome.RELEASE: Trigger.RELEASE,
-    ResolutionOutcome.REFUND: Trigger.REFUND,
-    ResolutionOutcome.SPLIT: Trigger.SPLIT,
+    ResolutionOutcome.RELEASE: Trigger.RESOLVE_RELEASE,
+    ResolutionOutcome.REFUND: Trigger.RESOLVE_REFUND,
+    ResolutionOutcome.SPLIT: Trigger.RESOLVE_SPLIT,
 }
 """The trigger of each outcome."""
 
@@ -335,7 +334,7 @@ async def resolve_dispute(
         result = apply_transition(booking, transition_input, ports.policy)
         if note:  # The alerts keep the operator's reason on record.
             text = f"the dispute of booking {code} was resolved, {_VERDICTS[outcome]}: {note}"
-            result = evolve(result, alerts=(*result.alerts, text))
+            result = result.with_alert(text)
         resolved = await save_transition(tx, ports, booking, result, now)
         return await hold_disabled_payout(tx, ports, resolved, now)
 

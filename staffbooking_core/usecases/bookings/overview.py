@@ -14,7 +14,7 @@ from staffbooking_core.domain.bookings.guidance import Guidance, NextAction, gui
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.reviews import REVIEWING_PARTIES
 from staffbooking_core.ports import BookingQuery, Ports, ReadView
-from staffbooking_core.usecases.bookings.actions import party_of
+from staffbooking_core.usecases.bookings.parties import party_of
 from staffbooking_core.validation import validated
 
 __all__ = ["BookingsOverview", "GuidedBooking", "get_overview"]

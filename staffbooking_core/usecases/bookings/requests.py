@@ -123,7 +123,7 @@ async def find_same_request(ports: Ports, actor: Actor, command: RequestBooking)
         return None
     query = BookingQuery(
         user_id=actor.user_id,
-        sides=frozenset({Party.CUSTOMER}),
+        parties=frozenset({Party.CUSTOMER}),
         status=BookingStatus.PENDING,
         limit=SAME_REQUEST_SEARCH_SIZE,
     )

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
-from staffbooking_core.domain.bookings.timers import next_timer as due_of
+from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
-from staffbooking_core.ports import (
-    BookingsWritePort,
-    DueAlert,
-    Lease,
-    Ports,
-    Timer,
-    Transaction,
-)
+from staffbooking_core.ports import BookingsWritePort, Lease, Ports, Timer, Transaction
 from staffbooking_core.usecases.booking_writes import (
     advance_booking,
     hold_disabled_payout,
     to_booking_write,
 )
-from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_core.validation import validated
 
 _TIMER_BATCH_SIZE = 16
+_TIMER_RETRY_DELAY = timedelta(seconds=5)
+"""The wait before a failed timer is tried again; doubled with each attempt, at most eight times."""
 
 
 @validated
@@ -52,9 +46,9 @@ async def fire_due_timers(ports: Ports, limit: int = _TIMER_BATCH_SIZE) -> int:
 
 async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: datetime) -> None:
     async def unit(tx: Transaction) -> None:
-        debts = await _lock_debtors(tx.bookings, timer)
+        indebted_booking_ids = await _lock_indebted_bookings(tx.bookings, timer)
         booking = await tx.bookings.lock_booking(timer.booking_id)
-        due = None if booking is None else due_of(booking, ports.policy)
+        due = None if booking is None else next_timer(booking, ports.policy)
         if booking is None or due is None or due.kind is not timer.kind:
             return  # The booking changed since the claim, and its timer with it.
         if due.at > business_now:  # The policy was extended since the timer was set.
@@ -65,7 +59,7 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
             booking = await hold_disabled_payout(tx, ports, booking, due.at)
             if not booking.awaits_payout_release:
                 return
-        booking = await _net_debts(tx, ports, booking, debts, due.at)
+        booking = await _net_debts(tx, ports, booking, indebted_booking_ids, due.at)
         trigger = TIMER_TRIGGERS[booking.status][timer.kind]
         transition_input = TransitionInput(trigger, Party.SYSTEM, due.at)
         await advance_booking(tx, ports, booking, transition_input)
@@ -81,7 +75,7 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
         )
 
 
-async def _lock_debtors(bookings: BookingsWritePort, timer: Timer) -> Sequence[int]:
+async def _lock_indebted_bookings(bookings: BookingsWritePort, timer: Timer) -> Sequence[int]:
     """The ids of bookings for which the staff member owes money, before a payout. Locks those below
     the paying booking, since bookings are locked in the order of ids; the rest is locked after
     it."""
@@ -91,9 +85,9 @@ async def _lock_debtors(bookings: BookingsWritePort, timer: Timer) -> Sequence[i
     indebted_booking_ids = (
         () if booking is None else await bookings.indebted_booking_ids(booking.companion_id)
     )
-    for debtor in indebted_booking_ids:
-        if debtor < timer.booking_id:
-            await bookings.lock_booking(debtor)
+    for indebted_id in indebted_booking_ids:
+        if indebted_id < timer.booking_id:
+            await bookings.lock_booking(indebted_id)
     return indebted_booking_ids
 
 
@@ -107,45 +101,24 @@ async def _net_debts(
     """Net the staff member's debts for other bookings against the payout; returns the paying
     booking after that."""
     debts = []
-    for booking_id in indebted_booking_ids:
-        debtor = await tx.bookings.lock_booking(booking_id)
-        if debtor is not None and debtor.id != payer.id:
-            operations = await tx.operations.operations_of(debtor.id)
-            debts.append(Debt(debtor, tuple(operations)))
+    for indebted_id in indebted_booking_ids:
+        indebted_booking = await tx.bookings.lock_booking(indebted_id)
+        if indebted_booking is not None and indebted_booking.id != payer.id:
+            operations = await tx.operations.operations_of(indebted_id)
+            debts.append(Debt(indebted_booking, tuple(operations)))
     known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
-    for step in reconciliation_debts.net_debts(payer, debts, now):
-        number = step.booking.id
-        write = to_booking_write(ports, known[number], step, now)
+    for result in reconciliation_debts.net_debts(payer, debts, now):
+        booking_id = result.booking.id
+        write = to_booking_write(ports, known[booking_id], result, now)
         await tx.bookings.save_booking(write)
-        known[number] = write.booking
+        known[booking_id] = write.booking
     return known[payer.id]
 
 
 async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
-    until = ports.clock.wall() + reconciliation.SYNC_RETRY_DELAY * 2 ** min(timer.attempts, 8)
+    until = ports.clock.wall() + _TIMER_RETRY_DELAY * 2 ** min(timer.attempts, 8)
 
     async def unit(tx: Transaction) -> None:
         await tx.timers.defer_timer(timer.booking_id, lease, until)
 
     await ports.store.run_transaction(unit)
-
-
-async def send_alert(ports: Ports) -> int:
-    """Send the oldest due alert to the operators; returns 1 if there was one, else 0. It is marked
-    as sent after that: a crash in between repeats the alert and never loses it."""
-    now = ports.clock.wall()
-    lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
-
-    async def claim(tx: Transaction) -> DueAlert | None:
-        return await tx.alerts.claim_alert(now, lease)
-
-    alert = await ports.store.run_transaction(claim)
-    if alert is None:
-        return 0
-    await ports.notifier.alert_operators(alert.booking_id, alert.text)
-
-    async def mark_sent(tx: Transaction) -> None:
-        await tx.alerts.mark_alert_sent(alert.id)
-
-    await ports.store.run_transaction(mark_sent)
-    return 1

@@ -25,7 +25,7 @@ from staffbooking_core.ports import ALREADY_REVIEWED, Ports, Transaction
 from staffbooking_core.representations.events import review_event
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.usecases.booking_writes import to_booking_write
-from staffbooking_core.usecases.bookings.actions import require_party
+from staffbooking_core.usecases.bookings.parties import require_party
 from staffbooking_core.validation import validated
 
 __all__ = [

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments.ledger import Posting
@@ -33,7 +33,7 @@ class PayoutAct(StrEnum):
 
 _TRIGGERS = {
     PayoutAct.HOLD: Trigger.HOLD_PAYOUT,
-    PayoutAct.RELEASE: Trigger.RESUME_PAYOUT,
+    PayoutAct.RELEASE: Trigger.LIFT_PAYOUT_HOLD,
     PayoutAct.RETRY: Trigger.RETRY_PAYOUT,
 }
 
@@ -103,9 +103,8 @@ def payout_acts(booking: Booking, now: datetime, policy: Policy) -> tuple[Payout
 
 
 def _is_possible(booking: Booking, act: PayoutAct, now: datetime, policy: Policy) -> bool:
-    is_scheduled = booking.payout_status is PayoutStatus.SCHEDULED
-    if act is PayoutAct.RETRY and is_scheduled and booking.payout_released_at is not None:
-        return True  # It waits for its next attempt.
+    if act is PayoutAct.RETRY and booking.awaits_payout_attempt:
+        return True
     try:
         apply_transition(booking, TransitionInput(_TRIGGERS[act], Party.ADMIN, now), policy)
     except RuleBroken:

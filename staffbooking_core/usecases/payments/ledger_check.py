@@ -10,8 +10,8 @@ from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.ledger import Account, Posting
 from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
-from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, SandboxProcessor
+from staffbooking_core.usecases.booking_writes import require_by_code
 from staffbooking_core.validation import validated
 
 __all__ = ["BookingLedger", "LedgerFault", "check_ledger", "get_booking_ledger"]
@@ -89,9 +89,7 @@ class BookingLedger:
 async def get_booking_ledger(ports: Ports, code: str) -> BookingLedger:
     """The postings and operations of one booking, the oldest first. Raises NotFound."""
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-        if booking is None:
-            raise NotFound("Booking")
+        booking = await require_by_code(view.bookings, code)
         postings = await view.ledger.postings_of(booking.id)
         operations = await view.operations.operations_of(booking.id)
     return BookingLedger(booking, tuple(postings), tuple(operations))

@@ -388,7 +388,7 @@ def _refusal_result(booking: Booking, operation: Operation) -> TransitionResult 
     ):
         return None  # Alerted before, or frozen: there is nothing to send now.
     text = f"{operation.kind} of booking {booking.code} was refused: {operation.last_error}"
-    result = evolve(record_fact(booking), alerts=(text,))
+    result = record_fact(booking).with_alert(text)
     if operation.status in FAILED_OPERATION_STATUSES:
         result = result.with_refund_change(operation.n, status=SettlementStatus.FAILED)
     match operation.kind, booking.intent:

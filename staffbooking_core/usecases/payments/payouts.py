@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
+from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
-from staffbooking_core.domain.bookings.transitions import check_version
 from staffbooking_core.domain.payments.operations import Operation
-from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import Ports, Transaction
-from staffbooking_core.usecases.booking_writes import Versions, advance_booking, lock_by_code
+from staffbooking_core.usecases.booking_writes import (
+    Versions,
+    advance_booking,
+    lock_by_code,
+    require_by_code,
+)
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
 
@@ -50,31 +53,29 @@ async def release_payout(ports: Ports, code: str, allowed_versions: Versions = N
 
     Raises NotFound, VersionMismatch, and RuleBroken `payout_not_on_hold`.
     """
-    return await _apply_trigger(ports, code, Trigger.RESUME_PAYOUT, allowed_versions)
+    return await _apply_trigger(ports, code, Trigger.LIFT_PAYOUT_HOLD, allowed_versions)
 
 
 @validated
 async def retry_payout(ports: Ports, code: str, allowed_versions: Versions = None) -> Booking:
     """Retry a payout now: a failed one as a new operation, one that waits for its next attempt
-    ahead of its time. Returns the booking after the attempt.
+    ahead of its time. Returns the booking after the attempt. Locks the booking.
 
     Raises NotFound, VersionMismatch, and RuleBroken `payout_not_failed` for any other payout.
     """
-    booking = await _get_booking(ports, code)
-    check_version(booking, allowed_versions)
-    is_scheduled = booking.payout_status is PayoutStatus.SCHEDULED
-    if not (is_scheduled and booking.payout_released_at is not None):
-        await _apply_trigger(ports, code, Trigger.RETRY_PAYOUT, allowed_versions)
+    now = await ports.clock.business()
+
+    async def unit(tx: Transaction) -> Booking:
+        booking = await lock_by_code(tx.bookings, code, allowed_versions)
+        if booking.awaits_payout_attempt:
+            return booking
+        transition_input = TransitionInput(Trigger.RETRY_PAYOUT, Party.ADMIN, now)
+        return await advance_booking(tx, ports, booking, transition_input)
+
+    booking = await ports.store.run_transaction(unit)
     await operations.run_booking_operations(ports, booking.id)
-    return await _get_booking(ports, code)
-
-
-async def _get_booking(ports: Ports, code: str) -> Booking:
     async with ports.store.read_view() as view:
-        booking = await view.bookings.booking_by_code(code)
-    if booking is None:
-        raise NotFound("Booking")
-    return booking
+        return await require_by_code(view.bookings, code)
 
 
 async def _apply_trigger(

@@ -212,7 +212,7 @@ def test_a_released_payout_has_one_alarm():
 def released(policy=POLICY):
     """A completed booking whose payout is ordered."""
     journey = completed_journey(policy)
-    journey.pull(Trigger.RELEASE_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
+    journey.pull(Trigger.SEND_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
     return journey
 
 

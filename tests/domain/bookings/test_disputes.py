@@ -71,9 +71,9 @@ def test_an_open_dispute_has_a_deadline_and_no_resolution():
 @pytest.mark.parametrize(
     "trigger, outcome, refund",
     [
-        (T.RELEASE, DisputeOutcome.RELEASE, 0),
-        (T.REFUND, DisputeOutcome.REFUND, 40_000),
-        (T.SPLIT, DisputeOutcome.SPLIT, 10_000),
+        (T.RESOLVE_RELEASE, DisputeOutcome.RELEASE, 0),
+        (T.RESOLVE_REFUND, DisputeOutcome.REFUND, 40_000),
+        (T.RESOLVE_SPLIT, DisputeOutcome.SPLIT, 10_000),
     ],
 )
 def test_a_resolution_is_recorded(trigger, outcome, refund):
@@ -114,7 +114,7 @@ def test_a_chargeback_counts_as_the_customers():
 def test_a_second_dispute_replaces_the_resolved_one():
     """A booking disputed again has a new dispute with a number of its own."""
     journey = disputed_journey()
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at, reason="we asked")
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at, reason="we asked")
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR, reason="again")
     dispute = newest_dispute(journey.booking)
     assert dispute is not None
@@ -182,7 +182,7 @@ def test_a_resolution_ends_an_operators_hold():
     journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 2 * HOUR)
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 2 * HOUR)
     assert journey.booking.payout_status is PayoutStatus.SCHEDULED
 
 

@@ -225,11 +225,11 @@ def test_nothing_is_ordered_where_nothing_goes_back():
 @pytest.mark.parametrize(
     "trigger, amount, expected",
     [
-        (T.RELEASE, 0, (0, FEE, PAYOUT)),
-        (T.REFUND, 0, (42_000, 0, 0)),
-        (T.SPLIT, 10_000, (10_000, 4_500, 25_500)),
-        (T.SPLIT, 40_000, (40_000, 0, 0)),
-        (T.SPLIT, 42_000, (42_000, 0, 0)),
+        (T.RESOLVE_RELEASE, 0, (0, FEE, PAYOUT)),
+        (T.RESOLVE_REFUND, 0, (42_000, 0, 0)),
+        (T.RESOLVE_SPLIT, 10_000, (10_000, 4_500, 25_500)),
+        (T.RESOLVE_SPLIT, 40_000, (40_000, 0, 0)),
+        (T.RESOLVE_SPLIT, 42_000, (42_000, 0, 0)),
     ],
 )
 @pytest.mark.parametrize("after_completion", [False, True])
@@ -247,17 +247,19 @@ def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_comple
 def test_a_split_is_of_the_price_or_of_all(amount):
     """A split refunds up to the price or everything; a part of the premium is refused."""
     with pytest.raises(RuleBroken) as caught:
-        disputed_journey(**INSURED).pull(T.SPLIT, P.ADMIN, NOW + 9 * DAY, refund_amount=amount)
+        disputed_journey(**INSURED).pull(
+            T.RESOLVE_SPLIT, P.ADMIN, NOW + 9 * DAY, refund_amount=amount
+        )
     assert caught.value.code == "split_out_of_range"
 
 
 def test_a_second_dispute_can_give_the_rest_back():
     """A refund of a dispute after a split returns exactly the rest of the payment."""
     journey = disputed_journey(**INSURED)
-    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=10_000)
+    journey.pull(T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=10_000)
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     assert journey.booking.escrow == 32_000
-    step = journey.pull(T.REFUND, P.ADMIN, journey.ends_at + 2 * HOUR)
+    step = journey.pull(T.RESOLVE_REFUND, P.ADMIN, journey.ends_at + 2 * HOUR)
     assert commands(step) == [RefundPayment("pay_1", 32_000, "usd")]
     assert journey.booking.refunded_amount == 42_000
     assert journey.faults == []
@@ -276,7 +278,7 @@ def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
     """A payout after a dispute is due at once if the delay since the first completion is over."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
     assert journey.booking.payout_due_at == journey.ends_at + 5 * DAY
 
 
@@ -284,7 +286,7 @@ def test_a_soon_released_dispute_keeps_the_due_time():
     """A payout after a short dispute keeps the due time of the completion."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + HOUR)
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + HOUR)
     assert journey.booking.payout_due_at == journey.ends_at + DAY
 
 
@@ -294,7 +296,7 @@ def test_a_soon_released_dispute_keeps_the_due_time():
 def test_a_release_orders_the_payout():
     """The payout order names the payment and the amount left to pay."""
     journey = completed_journey()
-    step = journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    step = journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert commands(step) == [PayOut("pay_1", 2, PAYOUT, "usd")]
     assert step.booking.payout_n == step.orders[0].n
 
@@ -379,7 +381,7 @@ def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
 def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     """A chargeback after a full refund is recorded, and its loss is the platform's."""
     journey = disputed_journey(**INSURED)
-    journey.pull(T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=TOTAL + PREMIUM)
+    journey.pull(T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=TOTAL + PREMIUM)
     step = charge_back(journey, DAY)
     assert (step.booking.status, step.booking.escrow) == (BookingStatus.DISPUTED, 0)
     judge(journey, 2 * DAY, ChargebackStatus.LOST)

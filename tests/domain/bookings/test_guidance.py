@@ -76,7 +76,7 @@ BOOKINGS = {
     Situation.CANCELLED_BY_CUSTOMER: cancelled(Trigger.CANCEL, Party.CUSTOMER),
     Situation.CANCELLED_BY_STAFF: cancelled(Trigger.CANCEL, Party.STAFF),
     Situation.CANCELLED_BY_ADMIN: cancelled(Trigger.CANCEL, Party.ADMIN),
-    Situation.REFUNDED: cancelled(Trigger.REFUND, Party.ADMIN, BookingStatus.DISPUTED),
+    Situation.REFUNDED: cancelled(Trigger.RESOLVE_REFUND, Party.ADMIN, BookingStatus.DISPUTED),
     Situation.CHARGEBACK_LOST: cancelled(Trigger.CHARGEBACK_LOST, Party.PROCESSOR),
 }
 """A booking in each situation at NOW."""

@@ -38,7 +38,7 @@ ACCEPTED, DISPUTED = EventName.BOOKING_ACCEPTED, EventName.BOOKING_DISPUTED
 
 PAYOUTS = {
     T.HOLD_PAYOUT: {P.ADMIN, P.SYSTEM},
-    T.RESUME_PAYOUT: {P.ADMIN},
+    T.LIFT_PAYOUT_HOLD: {P.ADMIN},
     T.RETRY_PAYOUT: {P.ADMIN},
     T.PAYOUT_ALARM: {P.SYSTEM},
 }
@@ -68,20 +68,20 @@ CONTRACT = {
     (S.PAID, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, DISPUTED),
     (S.PAID, T.PAYMENT): ({P.PROCESSOR}, S.PAID, None),
     (S.COMPLETED, T.DISPUTE): ({P.CUSTOMER}, S.DISPUTED, DISPUTED),
-    (S.COMPLETED, T.RELEASE_PAYOUT): ({P.SYSTEM}, S.COMPLETED, None),
+    (S.COMPLETED, T.SEND_PAYOUT): ({P.SYSTEM}, S.COMPLETED, None),
     (S.COMPLETED, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, DISPUTED),
     (S.COMPLETED, T.PAYMENT): ({P.PROCESSOR}, S.COMPLETED, None),
     (S.DISPUTED, T.WITHDRAW): (BOTH, S.PAID, None),
     (S.DISPUTED, T.DISPUTE_OVERDUE): ({P.SYSTEM}, S.DISPUTED, None),
-    (S.DISPUTED, T.RELEASE): ({P.ADMIN}, S.COMPLETED, ENDED),
-    (S.DISPUTED, T.REFUND): ({P.ADMIN}, S.CANCELLED, GONE),
-    (S.DISPUTED, T.SPLIT): ({P.ADMIN}, S.COMPLETED, ENDED),
+    (S.DISPUTED, T.RESOLVE_RELEASE): ({P.ADMIN}, S.COMPLETED, ENDED),
+    (S.DISPUTED, T.RESOLVE_REFUND): ({P.ADMIN}, S.CANCELLED, GONE),
+    (S.DISPUTED, T.RESOLVE_SPLIT): ({P.ADMIN}, S.COMPLETED, ENDED),
     (S.DISPUTED, T.CHARGEBACK): ({P.PROCESSOR}, S.DISPUTED, None),
     (S.DISPUTED, T.CHARGEBACK_WON): ({P.PROCESSOR}, S.COMPLETED, ENDED),
     (S.DISPUTED, T.CHARGEBACK_LOST): ({P.PROCESSOR}, S.CANCELLED, GONE),
     (S.DISPUTED, T.PAYMENT): ({P.PROCESSOR}, S.DISPUTED, None),
     (S.CANCELLED, T.PAYMENT): ({P.PROCESSOR}, S.CANCELLED, None),
-    (S.CANCELLED, T.RELEASE_PAYOUT): ({P.SYSTEM}, S.CANCELLED, None),
+    (S.CANCELLED, T.SEND_PAYOUT): ({P.SYSTEM}, S.CANCELLED, None),
     **{
         (ended, trigger): (parties, ended, None)
         for ended in (S.COMPLETED, S.CANCELLED)
@@ -110,7 +110,7 @@ NOTIFIED = {
 }
 """(status, trigger) -> the notifications in their order; other pairs have none."""
 
-PAYOUT_TIMERS = {TimerKind.PAY_OUT: T.RELEASE_PAYOUT, TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM}
+PAYOUT_TIMERS = {TimerKind.PAY_OUT: T.SEND_PAYOUT, TimerKind.PAYOUT_ALARM: T.PAYOUT_ALARM}
 TIMERS = {
     S.PENDING: {TimerKind.EXPIRE: T.EXPIRE},
     S.ACCEPTED: {TimerKind.EXPIRE: T.EXPIRE},
@@ -139,24 +139,24 @@ REFUSALS = {
     T.ASK_CHECK_IN: "booking_not_paid",
     T.CONFIRM: "booking_not_paid",
     T.AUTO_COMPLETE: "booking_not_paid",
-    T.RELEASE_PAYOUT: "payout_not_scheduled",
+    T.SEND_PAYOUT: "payout_not_scheduled",
     T.HOLD_PAYOUT: "payout_not_pending",
-    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.LIFT_PAYOUT_HOLD: "payout_not_on_hold",
     T.RETRY_PAYOUT: "payout_not_failed",
     T.PAYOUT_ALARM: "payout_not_pending",
     T.DISPUTE: "booking_not_disputable",
     T.NO_SHOW: "booking_not_paid",
     T.WITHDRAW: "booking_not_disputed",
     T.DISPUTE_OVERDUE: "booking_not_disputed",
-    T.RELEASE: "booking_not_disputed",
-    T.REFUND: "booking_not_disputed",
-    T.SPLIT: "booking_not_disputed",
+    T.RESOLVE_RELEASE: "booking_not_disputed",
+    T.RESOLVE_REFUND: "booking_not_disputed",
+    T.RESOLVE_SPLIT: "booking_not_disputed",
     T.CHARGEBACK: "booking_not_paid",
     T.CHARGEBACK_WON: "no_chargeback_open",
     T.CHARGEBACK_LOST: "no_chargeback_open",
 }
 VERDICTS = {T.CHARGEBACK_WON: ChargebackStatus.WON, T.CHARGEBACK_LOST: ChargebackStatus.LOST}
-WAITING = {T.RESUME_PAYOUT: PayoutStatus.FROZEN, T.RETRY_PAYOUT: PayoutStatus.FAILED}
+WAITING = {T.LIFT_PAYOUT_HOLD: PayoutStatus.FROZEN, T.RETRY_PAYOUT: PayoutStatus.FAILED}
 PRODUCT = list(product(BookingStatus, Trigger, Party))
 
 
@@ -178,7 +178,7 @@ def situation(status, trigger, by):
         journey.booking = evolve(journey.booking, disputed_by=by)
     if trigger is T.DISPUTE_OVERDUE:
         now = journey.starts_at + 3 * DAY
-    if trigger is T.RELEASE_PAYOUT:
+    if trigger is T.SEND_PAYOUT:
         now = journey.booking.payout_due_at or journey.ends_at + 3 * DAY
     facts: dict[str, Any] = {
         "reason": "because",

@@ -28,13 +28,13 @@ ENDED = {BookingStatus.COMPLETED: completed_journey, BookingStatus.CANCELLED: ca
 PAYOUT = 34_000
 ALLOWED = {
     T.HOLD_PAYOUT: {S.SCHEDULED, S.FAILED},
-    T.RESUME_PAYOUT: {S.FROZEN},
+    T.LIFT_PAYOUT_HOLD: {S.FROZEN},
     T.RETRY_PAYOUT: {S.FAILED},
     T.PAYOUT_ALARM: {S.SCHEDULED, S.FAILED},
 }
 CODES = {
     T.HOLD_PAYOUT: "payout_not_pending",
-    T.RESUME_PAYOUT: "payout_not_on_hold",
+    T.LIFT_PAYOUT_HOLD: "payout_not_on_hold",
     T.RETRY_PAYOUT: "payout_not_failed",
     T.PAYOUT_ALARM: "payout_not_pending",
 }
@@ -51,7 +51,7 @@ def ended(status, payout_status):
 def released():
     """A completed booking whose payout is ordered."""
     journey = completed_journey()
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey
 
 
@@ -82,7 +82,7 @@ def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status)
     "trigger, by",
     [
         *((T.HOLD_PAYOUT, by) for by in sorted(set(P) - {P.ADMIN, P.SYSTEM})),
-        *((T.RESUME_PAYOUT, by) for by in sorted(set(P) - {P.ADMIN})),
+        *((T.LIFT_PAYOUT_HOLD, by) for by in sorted(set(P) - {P.ADMIN})),
         *((T.RETRY_PAYOUT, by) for by in sorted(set(P) - {P.ADMIN})),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_held_payout_is_not_released():
     journey = ended(BookingStatus.COMPLETED, S.SCHEDULED)
     journey.pull(T.HOLD_PAYOUT, P.ADMIN)
     with pytest.raises(RuleBroken) as caught:
-        journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
+        journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
     assert caught.value.code == "payout_not_scheduled"
 
 
@@ -119,7 +119,7 @@ def test_a_resumed_payout_is_due_as_before_or_at_once(after, due_after):
     """A resumed payout is due at its old time, or at once if that has passed."""
     journey = completed_journey()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
-    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + after)
+    journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + after)
     assert journey.booking.payout_status is S.SCHEDULED
     assert journey.booking.payout_due_at == journey.ends_at + due_after
     assert journey.faults == []
@@ -148,8 +148,8 @@ def test_holding_a_released_payout_and_letting_it_go_orders_another():
     """A payout released, held and resumed is ordered again; the first order is not sent."""
     journey = released()
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
-    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 2 * DAY)
+    journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + 2 * DAY)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 2 * DAY)
     _, second = orders_of(journey)
     assert journey.booking.payout_n == second
     assert last_operation(journey).command == PayOut("pay_1", 2, PAYOUT, "usd")
@@ -169,7 +169,7 @@ def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
     """If the first order was executed after all, the resumed payout has nothing left to pay."""
     journey, book = with_processor_book(released())
     journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
-    journey.pull(T.RESUME_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
+    journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + 2 * DAY)
     book.execute_all()
     apply_snapshot(journey, book, 2 * DAY)
     assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
@@ -184,7 +184,7 @@ def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
 def test_a_failed_payout_is_ordered_anew(at):
     """A retry orders the whole amount left under a new key."""
     journey = ended(at, S.SCHEDULED)
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)
     step = journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 10 * DAY)
     _, second = orders_of(journey)
@@ -221,16 +221,16 @@ def test_an_alarm_names_the_booking_and_what_was_promised():
     assert (step.event, step.postings, step.orders) == (None, (), ())
 
 
-@pytest.mark.parametrize("trigger", [T.RESUME_PAYOUT, T.CHARGEBACK])
+@pytest.mark.parametrize("trigger", [T.LIFT_PAYOUT_HOLD, T.CHARGEBACK])
 def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
     """A payout that is resumed, or settled again after a won chargeback, can be alarmed about
     again."""
     journey = released()
     journey.pull(T.PAYOUT_ALARM, P.SYSTEM, journey.ends_at + 42 * HOUR)
     now = journey.ends_at + 3 * DAY
-    if trigger is T.RESUME_PAYOUT:
+    if trigger is T.LIFT_PAYOUT_HOLD:
         journey.pull(T.HOLD_PAYOUT, P.ADMIN, now)
-        journey.pull(T.RESUME_PAYOUT, P.ADMIN, now)
+        journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, now)
     else:
         for pulled, status in (
             (T.CHARGEBACK, ChargebackStatus.OPEN),
@@ -239,7 +239,7 @@ def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
             charged = journey.chargeback(status)
             journey.pull(pulled, P.PROCESSOR, now, chargeback=charged)
     assert journey.booking.payout_alarmed_at is None
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, now)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, now)
     coming = next_timer(journey.booking, POLICY)
     assert coming is not None
     assert coming.at > now

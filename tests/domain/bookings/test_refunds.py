@@ -82,7 +82,7 @@ def test_a_late_payment_is_refunded():
 def test_a_split_refunds_for_the_dispute():
     """The refund of a resolved dispute has that reason, and the split's amount."""
     journey = disputed_journey()
-    journey.pull(Trigger.SPLIT, Party.ADMIN, journey.ends_at, refund_amount=1_000)
+    journey.pull(Trigger.RESOLVE_SPLIT, Party.ADMIN, journey.ends_at, refund_amount=1_000)
     (refund,) = journey.booking.refunds
     assert (refund.reason, refund.amount) == (RefundReason.DISPUTE, 1_000)
 
@@ -90,7 +90,7 @@ def test_a_split_refunds_for_the_dispute():
 def test_a_release_refunds_nothing():
     """A booking whose whole price was earned has no refunds."""
     journey = disputed_journey()
-    journey.pull(Trigger.RELEASE, Party.ADMIN, journey.ends_at)
+    journey.pull(Trigger.RESOLVE_RELEASE, Party.ADMIN, journey.ends_at)
     assert journey.booking.refunds == ()
 
 

@@ -60,7 +60,7 @@ def refusal(journey: BookingJourney, *pull: Any, **facts: Any) -> str:
             "The admin may not withdraw the dispute: only the customer or the staff member may",
         ),
         (
-            *(S.DISPUTED, T.SPLIT, P.STAFF),
+            *(S.DISPUTED, T.RESOLVE_SPLIT, P.STAFF),
             "The staff member may not resolve the dispute: only the admin may",
         ),
         (S.PENDING, T.REQUEST, P.CUSTOMER, "The customer may not request"),
@@ -98,7 +98,7 @@ def test_an_early_check_in_is_told_when_it_opens() -> None:
 def test_a_split_of_an_insured_booking_is_told_its_bounds(amount: int) -> None:
     """A split out of range is told the bounds in figures, and what everything is."""
     journey = disputed_journey(cancellation_insurance=True, insurance_premium=2_000)
-    told = refusal(journey, T.SPLIT, P.ADMIN, journey.ends_at, refund_amount=amount)
+    told = refusal(journey, T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=amount)
     assert told == (
         "The customer's part must be from 0.01 to 400.00, or all 420.00 with the premium"
     )
@@ -107,5 +107,5 @@ def test_a_split_of_an_insured_booking_is_told_its_bounds(amount: int) -> None:
 def test_a_split_of_a_booking_without_premium_is_told_its_bounds() -> None:
     """Without a premium a split has one range, in the figures of the currency."""
     journey = disputed_journey(evolve(POLICY, currency=Currency("jpy")), currency="jpy")
-    told = refusal(journey, T.SPLIT, P.ADMIN, journey.ends_at)
+    told = refusal(journey, T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at)
     assert told == "The customer's part must be from 1 to 40000"

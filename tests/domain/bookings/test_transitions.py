@@ -13,7 +13,6 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.bookings.transitions import (
     apply_transition,
     check_party,
-    find_transition,
 )
 from staffbooking_core.domain.companions.availability import local_time_to_utc
 from staffbooking_core.domain.payments.processor import ChargebackStatus
@@ -110,14 +109,14 @@ def test_checking_in_twice_keeps_the_first_time():
 )
 def test_a_payout_is_never_early(after, found):
     """A payout is released at its due time, not before."""
-    assert outcome(completed_journey(), T.RELEASE_PAYOUT, P.SYSTEM, END + after) == found
+    assert outcome(completed_journey(), T.SEND_PAYOUT, P.SYSTEM, END + after) == found
 
 
 def test_a_payout_is_released_once():
     """A second release of a payout is refused."""
     journey = completed_journey()
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
-    assert outcome(journey, T.RELEASE_PAYOUT, P.SYSTEM, END + 2 * DAY) == "payout_not_scheduled"
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    assert outcome(journey, T.SEND_PAYOUT, P.SYSTEM, END + 2 * DAY) == "payout_not_scheduled"
 
 
 def test_a_completed_booking_is_disputed_while_the_payout_is_held():
@@ -128,7 +127,7 @@ def test_a_completed_booking_is_disputed_while_the_payout_is_held():
 def test_a_released_payout_can_not_be_disputed():
     """A dispute is refused from the release on, even before the money has arrived."""
     journey = completed_journey()
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.DISPUTE, P.CUSTOMER, END + DAY) == "payout_released"
 
 
@@ -144,7 +143,7 @@ def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
     assert outcome(journey, T.DISPUTE, P.CUSTOMER, END + 3 * DAY) == "payout_released"
 
 
-@pytest.mark.parametrize("trigger", [T.RELEASE, T.REFUND, T.SPLIT])
+@pytest.mark.parametrize("trigger", [T.RESOLVE_RELEASE, T.RESOLVE_REFUND, T.RESOLVE_SPLIT])
 def test_an_admin_can_not_resolve_a_chargeback(trigger):
     """Only the processor decides a chargeback."""
     journey = paid_journey()
@@ -176,7 +175,7 @@ def test_a_staff_member_may_not_dispute_a_completed_booking():
 def test_a_request_is_no_trigger_of_a_booking_that_exists():
     """A booking cannot be requested again."""
     with pytest.raises(Forbidden):
-        find_transition(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
+        check_party(BookingStatus.PENDING, T.REQUEST, P.CUSTOMER)
 
 
 # Recorded data --------------------------------------------------------------------------
@@ -236,7 +235,7 @@ def test_a_second_completion_keeps_the_first_ones_time():
     """A resolved dispute does not change the completion time."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
     booking = journey.booking
     assert (booking.completed_at, booking.completed_by) == (journey.ends_at, P.CUSTOMER)
 
@@ -245,14 +244,14 @@ def test_a_completion_is_published_once():
     """`booking.completed` is published at the first completion only."""
     journey = completed_journey()
     journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events.count(EventName.BOOKING_COMPLETED) == 1
 
 
 def test_a_dispute_of_a_paid_booking_publishes_its_completion():
     """`booking.completed` is published by the resolution if the dispute came before completion."""
     journey = disputed_journey()
-    journey.pull(T.RELEASE, P.ADMIN, journey.ends_at + DAY)
+    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events[-1] is EventName.BOOKING_COMPLETED
     assert journey.booking.completed_by is P.ADMIN
 

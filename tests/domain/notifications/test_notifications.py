@@ -106,7 +106,7 @@ def test_a_payment_notifies_both():
 def test_an_earlier_payment_sends_no_second_receipt():
     """Neither the end of a dispute nor another payment sends a receipt."""
     booking = make_booking(status=BookingStatus.COMPLETED, paid_at=NOW)
-    assert notifications_of(booking, Trigger.RELEASE, status=BookingStatus.DISPUTED) == ()
+    assert notifications_of(booking, Trigger.RESOLVE_RELEASE, status=BookingStatus.DISPUTED) == ()
     assert (
         notifications_of(make_booking(status=BookingStatus.PAID, paid_at=NOW), Trigger.PAYMENT)
         == ()

@@ -25,13 +25,14 @@ from staffbooking_core.domain.payments.operations import (
 )
 from staffbooking_core.domain.payments.processor import (
     OPERATION_KIND_BY_COMMAND,
-    Busy,
     Checkout,
     CheckoutStatus,
     CloseCheckout,
     OperationKeyReused,
     OperationKind,
+    OutcomeUnknown,
     PayoutState,
+    ProcessorBusy,
     ProcessorMisconfigured,
     ProcessorRefused,
     RefundState,
@@ -40,7 +41,6 @@ from staffbooking_core.domain.payments.processor import (
     ReversalState,
     ReversePayout,
     Snapshot,
-    Unknown,
 )
 from staffbooking_core.domain.reconciliation.state import find_result_ref
 
@@ -117,10 +117,14 @@ def test_a_new_key_is_young_again():
 
 def test_a_key_that_stays_keeps_its_age():
     """A failure with the same key keeps the time of the first sending."""
-    assert apply_operation_failure(sent(), Unknown("timeout"), NOW + HOUR).first_sent_at == NOW
+    assert (
+        apply_operation_failure(sent(), OutcomeUnknown("timeout"), NOW + HOUR).first_sent_at == NOW
+    )
 
 
-@pytest.mark.parametrize("error", [Unknown("timeout"), Busy(), ProcessorMisconfigured("401")])
+@pytest.mark.parametrize(
+    "error", [OutcomeUnknown("timeout"), ProcessorBusy(), ProcessorMisconfigured("401")]
+)
 def test_what_may_have_happened_stays_unknown(error):
     """After an unknown outcome the same key is sent again later, otherwise unchanged."""
     after = apply_operation_failure(sent(attempts=2), error, NOW)
@@ -130,7 +134,9 @@ def test_what_may_have_happened_stays_unknown(error):
 
 def test_a_busy_processor_says_when():
     """The processor's own retry delay is used."""
-    assert apply_operation_failure(sent(), Busy(7.5), NOW).next_at == NOW + timedelta(seconds=7.5)
+    assert apply_operation_failure(sent(), ProcessorBusy(7.5), NOW).next_at == NOW + timedelta(
+        seconds=7.5
+    )
 
 
 def test_a_key_names_kind_operation_and_generation():
@@ -149,7 +155,7 @@ def test_a_reused_key_is_a_bug():
 
 def test_an_error_without_words_is_named_by_its_class():
     """An error without a message is stored as the name of its class."""
-    assert apply_operation_failure(sent(), Unknown(), NOW).last_error == "Unknown"
+    assert apply_operation_failure(sent(), OutcomeUnknown(), NOW).last_error == "OutcomeUnknown"
 
 
 @pytest.mark.parametrize(

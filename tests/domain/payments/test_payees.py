@@ -20,13 +20,13 @@ from staffbooking_core.domain.payments.payees import (
     start_opening_attempt,
 )
 from staffbooking_core.domain.payments.processor import (
-    Busy,
     OperationKeyReused,
     OperationKind,
+    OutcomeUnknown,
+    ProcessorBusy,
     ProcessorMisconfigured,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 
 READY = PayeeState("acct_1", ready=True)
@@ -164,7 +164,9 @@ def test_a_lost_answer_is_asked_for_again_ever_later():
     """An opening without an answer is retried after 1, 5, 30 seconds, as operations are."""
     payee, waits = make_payee(), []
     for _ in range(3):
-        payee = apply_payee_failure(start_opening_attempt(payee, NOW), Unknown("timeout"), NOW)
+        payee = apply_payee_failure(
+            start_opening_attempt(payee, NOW), OutcomeUnknown("timeout"), NOW
+        )
         waits.append(wait_of(payee))
     assert waits == [SECOND, 5 * SECOND, 30 * SECOND]
 
@@ -173,14 +175,14 @@ def test_a_look_that_fails_is_repeated_ever_later():
     """Failed polls are repeated after 10, 20, 40 minutes."""
     payee, waits = make_payee(ref="acct_1"), []
     for _ in range(3):
-        payee = apply_payee_failure(payee, Unknown(), NOW)
+        payee = apply_payee_failure(payee, OutcomeUnknown(), NOW)
         waits.append(wait_of(payee))
     assert waits == [
         PAYEE_POLL_MIN_INTERVAL,
         2 * PAYEE_POLL_MIN_INTERVAL,
         4 * PAYEE_POLL_MIN_INTERVAL,
     ]
-    assert payee.last_error == "Unknown"
+    assert payee.last_error == "OutcomeUnknown"
 
 
 def test_a_wrong_setting_is_no_refusal():
@@ -193,13 +195,13 @@ def test_a_wrong_setting_is_no_refusal():
 
 def test_a_busy_processor_says_when_it_can_be_asked():
     """The processor's own retry delay is used."""
-    payee = apply_payee_failure(start_opening_attempt(make_payee(), NOW), Busy(7.5), NOW)
+    payee = apply_payee_failure(start_opening_attempt(make_payee(), NOW), ProcessorBusy(7.5), NOW)
     assert payee.next_at == NOW + timedelta(seconds=7.5)
 
 
 def test_what_was_seen_forgets_what_failed():
     """A successful call clears the last error."""
-    payee = apply_payee_failure(opened(), Unknown("timeout"), NOW)
+    payee = apply_payee_failure(opened(), OutcomeUnknown("timeout"), NOW)
     assert apply_payee_state(payee, READY, NOW).last_error is None
 
 

@@ -32,7 +32,7 @@ TOTAL, PAYOUT = 40_000, 34_000
 def released():
     """A completed booking whose payout is ordered."""
     journey, book = with_processor_book(completed_journey())
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey, book
 
 
@@ -85,7 +85,7 @@ def test_a_late_found_payout_is_the_one_to_be_reversed():
     for trigger, status in ((T.CHARGEBACK, ChargebackStatus.OPEN), (T.CHARGEBACK_WON, WON)):
         charged = journey.chargeback(status)
         journey.pull(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
-    journey.pull(T.RELEASE_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert journey.booking.payout_n != payout.n
     book.execute(payout)
     book.charge_back(status=WON)

@@ -208,30 +208,30 @@ def test_the_tenth_failed_delivery_in_a_row_disables():
         consecutive_failures=10,
         disabled_at=NOW + SECOND,
         disabled_reason="10 deliveries in a row failed",
-        troubled=True,
+        degraded=True,
         failed=10,
     )
 
 
 @pytest.mark.parametrize("status", UNDER_WAY)
 def test_an_attempt_that_is_tried_again_counts_for_nothing(status):
-    """A failed attempt that is retried marks the endpoint as troubled, and does not count."""
+    """A failed attempt that is retried marks the endpoint as degraded, and does not count."""
     endpoint = evolve(ENDPOINT, consecutive_failures=9)
     after = after_attempt(endpoint, evolve(DELIVERY, status=status), failed())
-    assert after == evolve(endpoint, troubled=True, failed=1)
+    assert after == evolve(endpoint, degraded=True, failed=1)
 
 
 def test_one_sent_again_on_demand_does_not_count():
     """Failed redeliveries do not count, however many."""
     endpoint = evolve(ENDPOINT, consecutive_failures=9)
-    assert exhausted(endpoint, counts=False) == evolve(endpoint, troubled=True, failed=1)
+    assert exhausted(endpoint, counts=False) == evolve(endpoint, degraded=True, failed=1)
 
 
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("failures", [0, 9])
 def test_any_success_sets_the_count_to_zero(counts, failures):
     """Any success resets the count, also that of a redelivery."""
-    endpoint = evolve(ENDPOINT, consecutive_failures=failures, troubled=True, failed=5)
+    endpoint = evolve(ENDPOINT, consecutive_failures=failures, degraded=True, failed=5)
     done = evolve(DELIVERY, status=SUCCEEDED, counts=counts)
     assert after_attempt(endpoint, done, answered(200)) == evolve(ENDPOINT, failed=5, succeeded=1)
 
@@ -248,7 +248,7 @@ def test_any_success_sets_the_count_to_zero(counts, failures):
 )
 def test_failures_of_an_endpoint_that_is_off_do_not_count(endpoint):
     """Failures in flight change neither status nor time of a disabled endpoint."""
-    assert exhausted(endpoint, NOW + HOUR) == evolve(endpoint, troubled=True, failed=1)
+    assert exhausted(endpoint, NOW + HOUR) == evolve(endpoint, degraded=True, failed=1)
 
 
 def test_a_late_success_does_not_enable():

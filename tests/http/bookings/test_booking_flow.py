@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments.inbox import VISIT_SYNC_INTERVAL
 from staffbooking_http.api import query_string
@@ -240,7 +240,7 @@ class UnavailableProcessor:
     checkout_origin = "https://pay.example"
 
     async def snapshot(self, *_: object) -> None:
-        raise Unknown("away")
+        raise OutcomeUnknown("away")
 
 
 async def test_an_abandoned_checkout_can_be_resumed(world: HttpDeployment) -> None:

@@ -8,7 +8,7 @@ import pytest
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.payments.operations import SettlementStatus
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.usecases.accounts import audit
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_disputes import PEOPLE, operator, scene_of
@@ -147,7 +147,7 @@ async def test_a_silent_processor_is_no_fault_of_the_page(
     booking = await scene_of(world).paid()
 
     async def fail(*_: object) -> None:
-        raise Unknown
+        raise OutcomeUnknown
 
     monkeypatch.setattr(FakeProcessor, "snapshot", fail)
     text = page_text((await (await operator(world)).get(page(booking))).text)

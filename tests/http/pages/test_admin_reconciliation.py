@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.domain.payments.processor import Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.usecases.payments import reconciliation_runs, statement
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_disputes import PEOPLE, operator, scene_of
@@ -56,7 +56,7 @@ async def test_a_processor_out_of_reach_is_told(
     await scene_of(world).paid()
 
     async def fail(*_: object) -> None:
-        raise Unknown
+        raise OutcomeUnknown
 
     monkeypatch.setattr(statement._StatementReader, "up_to", fail)
     assert "could not be finished" in await compare(world)

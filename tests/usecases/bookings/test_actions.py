@@ -30,7 +30,7 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import BOOKING_OVERLAP
-from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.bookings import actions, cancellation_quotes, parties, requests
 from staffbooking_core.usecases.companions import search
 from tests.support.memory_deployment import actor_of, with_another_companion, with_another_customer
 
@@ -245,7 +245,7 @@ async def test_strangers_find_nothing(scene, trigger):
     with pytest.raises(NotFound):
         await scene.move(booking, trigger, STRANGER)
     with pytest.raises(NotFound):
-        await actions.authorize(scene.ports, STRANGER, booking.id, trigger)
+        await parties.authorize(scene.ports, STRANGER, booking.id, trigger)
     with pytest.raises(NotFound):
         await actions.get_by_id(scene.ports, STRANGER, booking.id)
 
@@ -257,7 +257,7 @@ async def test_a_booking_that_is_not_there_is_not_found(scene):
     for call in (
         actions.get_by_id(ports, scene.admin, 999),
         actions.get_by_code(ports, "BK000000000000"),
-        actions.quote_cancellation(ports, scene.admin, 999),
+        cancellation_quotes.quote_cancellation(ports, scene.admin, 999),
         actions.open_checkout(ports, scene.customer, 999),
         scene.accept(ghost),
         scene.cancel(ghost),
@@ -286,7 +286,7 @@ async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
     booking = await scene.request()
     actor = getattr(scene, wrong)
     with pytest.raises(Forbidden):
-        await actions.authorize(scene.ports, actor, booking.id, trigger)
+        await parties.authorize(scene.ports, actor, booking.id, trigger)
     if trigger in ACTS:
         with pytest.raises(Forbidden):
             await scene.move(booking, trigger, actor)
@@ -361,8 +361,8 @@ async def test_a_code_finds_its_booking(scene):
     """A public code finds its booking for everybody."""
     booking = await scene.request()
     assert await actions.get_by_code(scene.ports, booking.code) == booking
-    assert actions.party_of(STRANGER, booking) is None
-    assert actions.party_of(scene.admin, booking) is Party.ADMIN
+    assert parties.party_of(STRANGER, booking) is None
+    assert parties.party_of(scene.admin, booking) is Party.ADMIN
 
 
 async def test_a_booking_and_its_days_go_together(scene):

@@ -20,14 +20,16 @@ from staffbooking_adapters.testing.builders import (
 from staffbooking_adapters.vault import KeyringVault
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken
-from staffbooking_core.usecases.bookings import actions
+from staffbooking_core.usecases.bookings import cancellation_quotes
 from tests.support.memory_deployment import actor_of, with_another_customer
 
 pytestmark = pytest.mark.anyio
 
 
 async def quote(scene, booking, by=None):
-    return await actions.quote_cancellation(scene.ports, by or scene.customer, booking.id)
+    return await cancellation_quotes.quote_cancellation(
+        scene.ports, by or scene.customer, booking.id
+    )
 
 
 async def refused(scene, booking, text, by=None):

@@ -9,7 +9,7 @@ from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SE
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import booking_writes, sandbox
-from staffbooking_core.usecases.bookings import timers
+from staffbooking_core.usecases.bookings import alerts, timers
 from staffbooking_core.usecases.payments import operations
 from tests.support.memory_deployment import make_booking_scenario, with_another_companion
 
@@ -207,7 +207,7 @@ async def test_alerts_are_told_once(scene):
     await scene.charge_back(booking)
     await scene.drain()
     assert [number for number, _ in scene.ports.notifier.alerts] == [booking.id]
-    assert await timers.send_alert(scene.ports) == 0
+    assert await alerts.send_alert(scene.ports) == 0
 
 
 async def test_a_batch_is_limited(scene):

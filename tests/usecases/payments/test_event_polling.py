@@ -8,7 +8,7 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.payments.processor import ProcessorEvent, Unknown
+from staffbooking_core.domain.payments.processor import OutcomeUnknown, ProcessorEvent
 from staffbooking_core.usecases import due_work
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
 from tests.support.memory_deployment import with_another_companion
@@ -28,7 +28,7 @@ class Away:
     async def list_events(self, cursor, timeout_seconds):
         self.cursors.append(cursor)
         if self.pages is None:
-            raise Unknown("no answer in time")
+            raise OutcomeUnknown("no answer in time")
         place = int(cursor.removeprefix("page")) if cursor and cursor.startswith("page") else 0
         if place == len(self.pages):
             return (), cursor

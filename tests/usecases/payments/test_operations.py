@@ -14,8 +14,8 @@ from staffbooking_core.domain.payments.processor import (
     ChargebackStatus,
     IntentRefs,
     OperationKind,
+    OutcomeUnknown,
     ProcessorMisconfigured,
-    Unknown,
 )
 from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases.booking_writes import advance_booking
@@ -400,7 +400,7 @@ async def test_who_lost_the_lease_records_no_failure(scene):
             return await tx.operations.claim_operations(scene.ports.clock.wall(), later, 1)
 
         assert len(await scene.ports.store.run_transaction(claim)) == 1
-        raise Unknown
+        raise OutcomeUnknown
 
     await operations.run_due_operation(with_call(scene, refund=refund).ports)
     last = (await scene.operations(booking))[-1]

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND, add_companion
 from staffbooking_core.domain.payments.payees import PAYEE_POLL_MIN_INTERVAL, OpenPayee, PayeeStatus
-from staffbooking_core.domain.payments.processor import OperationKey, OperationKind, Unknown
+from staffbooking_core.domain.payments.processor import OperationKey, OperationKind, OutcomeUnknown
 from staffbooking_core.errors import Conflict, ProcessorUnavailable
 from staffbooking_core.usecases.payments import payees, reconciliation
 from tests.support.memory_deployment import actor_of
@@ -66,7 +66,7 @@ async def test_the_way_back_needs_no_processor(desk):
     """While the processor is unavailable the last known state is shown."""
     assert await payees.get_payee_on_return(desk.ports, desk.staff) is None
     await desk.ask()
-    desk.processor.errors["payee"] = Unknown("away")
+    desk.processor.errors["payee"] = OutcomeUnknown("away")
     found = await payees.get_payee_on_return(desk.ports, desk.staff)
     assert found is not None
     assert found.status is PayeeStatus.INCOMPLETE
@@ -93,8 +93,8 @@ async def test_a_look_at_an_unknown_account_is_nothing(desk):
 async def test_a_look_that_fails_is_told_to_who_asked(desk):
     """A failed sync raises, and the account stays as it is."""
     payee, _ = await desk.ask()
-    desk.processor.errors["payee"] = Unknown("away")
-    with pytest.raises(Unknown):
+    desk.processor.errors["payee"] = OutcomeUnknown("away")
+    with pytest.raises(OutcomeUnknown):
         await payees.sync_payee(desk.ports, payee.ref, 5 * SECOND)
     assert await desk.status() == PayeeStatus.INCOMPLETE
 
@@ -243,7 +243,7 @@ async def test_an_imported_account_has_one_owner(desk):
 async def test_an_imported_account_waits_for_the_processor(desk):
     """While the processor is unavailable nothing is stored and no second account is opened."""
     desk = await imported(desk)
-    desk.processor.errors["payee"] = Unknown("away")
+    desk.processor.errors["payee"] = OutcomeUnknown("away")
     with pytest.raises(ProcessorUnavailable):
         await desk.ask()
     assert desk.processor.made("open_payee") == []

@@ -12,8 +12,8 @@ from staffbooking_core.domain.payments.operations import OPERATION_KEY_LIFETIME
 from staffbooking_core.domain.payments.payees import PayeeStatus
 from staffbooking_core.domain.payments.processor import (
     OperationKeyReused,
+    OutcomeUnknown,
     ProcessorMisconfigured,
-    Unknown,
 )
 from staffbooking_core.errors import NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.payments import payees
@@ -194,7 +194,7 @@ async def test_an_old_key_is_not_used_again(desk):
 
 async def test_a_page_that_is_not_given_loses_nothing(desk):
     """After a failed page request the account stays open, and a repeated request succeeds."""
-    desk.processor.errors["onboarding_link"] = Unknown("away")
+    desk.processor.errors["onboarding_link"] = OutcomeUnknown("away")
     with pytest.raises(ProcessorUnavailable):
         await desk.ask()
     assert await desk.status() == PayeeStatus.INCOMPLETE

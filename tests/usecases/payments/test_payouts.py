@@ -9,7 +9,7 @@ from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import IntentRefs, OperationKind
-from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.errors import NotFound, RuleBroken, VersionMismatch
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations, payouts
 
@@ -217,6 +217,23 @@ async def test_a_retry_of_an_unknown_outcome_makes_no_second_payout(scene):
     assert await made(scene, booking) == [PAYOUT]
     assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
     assert await scene.faults() == []
+
+
+async def test_a_hold_overtakes_a_retry_under_the_version_before_it(scene, monkeypatch):
+    """A waiting payout is not retried under a version that a hold has raised meanwhile."""
+    booking = await due(scene)
+    await scene.fault("pay_out", "timeout_before")
+    await scene.drain()
+    seen, write = await scene.booking(booking), scene.ports.store.run_transaction
+
+    async def hold_before(work):
+        monkeypatch.setattr(scene.ports.store, "run_transaction", write)
+        await payouts.hold_payout(scene.ports, booking.code)
+        return await write(work)
+
+    monkeypatch.setattr(scene.ports.store, "run_transaction", hold_before)
+    with pytest.raises(VersionMismatch):
+        await payouts.retry_payout(scene.ports, booking.code, frozenset({seen.version}))
 
 
 async def test_a_payout_that_is_not_due_yet_is_not_retried(scene):

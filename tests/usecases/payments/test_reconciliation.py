@@ -10,10 +10,10 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, EventName
 from staffbooking_core.domain.payments.processor import (
     BadEventSignature,
     ChargebackStatus,
+    OutcomeUnknown,
     ProcessorError,
     ProcessorRefused,
     RefusalCode,
-    Unknown,
 )
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases.bookings import timers
@@ -172,7 +172,9 @@ async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
         await scene.ports.store.run_transaction(
             lambda tx, nudge=nudge: tx.inbox.add_event("fake", nudge, scene.ports.clock.wall())
         )
-    monkeypatch.setattr(scene.ports.payments, "find_intent", failing(Unknown()), raising=False)
+    monkeypatch.setattr(
+        scene.ports.payments, "find_intent", failing(OutcomeUnknown()), raising=False
+    )
     for _ in range(3):
         assert await reconciliation.process_event(scene.ports) == 1
     scene.pass_time(reconciliation.SYNC_RETRY_DELAY - SECOND)

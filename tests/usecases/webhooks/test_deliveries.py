@@ -214,7 +214,7 @@ async def test_a_retry_may_succeed(post: WebhookScenario, endpoint: WebhookEndpo
     assert [attempt.response_status for attempt in attempts] == [None, 204]
     assert (delivery.status, delivery.next_at) == (DeliveryStatus.SUCCEEDED, None)
     after = await post.reload_endpoint(endpoint)
-    assert (after.consecutive_failures, after.troubled) == (0, False)
+    assert (after.consecutive_failures, after.degraded) == (0, False)
     assert (after.succeeded, after.failed) == (1, 1)
 
 

@@ -116,9 +116,9 @@ class OperatorsQueuesContract(StoreContract):
         changes: tuple[dict[str, Any], ...] = (
             {"active": False, "disabled_at": NOW},
             {"consecutive_failures": 1},
-            {"troubled": True},
+            {"degraded": True},
             {"active": False},
-            {"deleted_at": NOW, "troubled": True},
+            {"deleted_at": NOW, "degraded": True},
             {},
         )
         changed = [evolve(one, **change) for one, change in zip(made, changes, strict=True)]

@@ -279,11 +279,11 @@ class BookingsContract(StoreContract):
         assert await listed(store, customer) == [plain.id]
         assert await listed(store, agency) == [own.id, booked.id]
         assert await listed(store, staff) == [as_customer.id, plain.id]
-        assert await listed(store, staff, sides=frozenset({Party.STAFF})) == [plain.id]
-        assert await listed(store, staff, sides=frozenset({Party.CUSTOMER})) == [as_customer.id]
-        assert await listed(store, agency, sides=frozenset({Party.CUSTOMER})) == [own.id]
-        assert await listed(store, agency, sides=frozenset({Party.API})) == [own.id, booked.id]
-        assert await listed(store, staff, sides=frozenset({Party.API})) == []
+        assert await listed(store, staff, parties=frozenset({Party.STAFF})) == [plain.id]
+        assert await listed(store, staff, parties=frozenset({Party.CUSTOMER})) == [as_customer.id]
+        assert await listed(store, agency, parties=frozenset({Party.CUSTOMER})) == [own.id]
+        assert await listed(store, agency, parties=frozenset({Party.API})) == [own.id, booked.id]
+        assert await listed(store, staff, parties=frozenset({Party.API})) == []
 
     async def test_the_bookings_between_people_are_listed(self, store):
         """The bookings of a customer with some companions are listed by start and id,

@@ -44,9 +44,9 @@ async def claimed(store, now=NOW, **given):
     return [batch.endpoint.id for batch in await claim_endpoint_batches(store, now, **given)]
 
 
-async def next_due_at(store, now=NOW, troubled=False):
+async def next_due_at(store, now=NOW, degraded=False):
     return await read_store(
-        store, lambda view: view.webhooks.next_batch_due_at(now, degraded=troubled)
+        store, lambda view: view.webhooks.next_batch_due_at(now, degraded=degraded)
     )
 
 
@@ -205,12 +205,12 @@ class EndpointBatchesContract(StoreContract):
     async def test_degraded_endpoints_are_claimed_separately(self, store):
         """Degraded endpoints have their own due time and are claimed only as degraded."""
         healthy = await add_waiting(store, -1)
-        troubled = await add_waiting(store, -2, troubled=True)
+        degraded = await add_waiting(store, -2, degraded=True)
         assert await next_due_at(store) == NOW - MINUTE
-        assert await next_due_at(store, troubled=True) == NOW - 2 * MINUTE
+        assert await next_due_at(store, degraded=True) == NOW - 2 * MINUTE
         assert await claimed(store) == ids(*healthy)
-        assert await claimed(store, troubled=True) == ids(*troubled)
-        assert [await next_due_at(store), await next_due_at(store, troubled=True)] == [None, None]
+        assert await claimed(store, degraded=True) == ids(*degraded)
+        assert [await next_due_at(store), await next_due_at(store, degraded=True)] == [None, None]
 
     async def test_retries_come_before_first_tries(self, store):
         """A batch has due retries first, then first tries, each by time, then id."""

@@ -101,7 +101,7 @@ class EndpointsContract(StoreContract):
             disabled_at=FINE,
             disabled_reason="10 deliveries in a row failed",
             deleted_at=FINE + HOUR,
-            troubled=True,
+            degraded=True,
             succeeded=2**40,
             failed=7,
         )
