@@ -40,13 +40,13 @@ from staffbooking_adapters.sql.idempotency import (
     stored_response_params,
 )
 from staffbooking_adapters.sql.notifications.store import insert_notifications, notification_params
+from staffbooking_adapters.sql.schema.accounts import users
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
     bookings,
     events,
     rebooking_credits,
     timers,
-    users,
 )
 from staffbooking_adapters.sql.schema.payments import payment_operations
 from staffbooking_core.domain.bookings.booking import Booking
