@@ -61,7 +61,7 @@ from staffbooking_core.ports import (
     Hint,
     RebookingCredit,
 )
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)

@@ -46,7 +46,7 @@ from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
 from staffbooking_core.ports import DueNotification, Lease
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 NOTIFICATION_COLUMNS = tuple(notices.c[field.name] for field in fields(Notification))
 to_notification = RowMapper(Notification, NOTIFICATION_COLUMNS)
