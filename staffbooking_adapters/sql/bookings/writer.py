@@ -207,9 +207,9 @@ def _insert_credit(condition: ColumnElement[bool]) -> Insert:
 
 USE_CREDIT = Statement(
     update(rebooking_credits)
-    .values(used_by=bindparam("user"))
+    .values(used_by=bindparam("used_by_booking_id"))
     .where(
-        rebooking_credits.c.booking_id == bindparam("cancelled"),
+        rebooking_credits.c.booking_id == bindparam("booking_id"),
         rebooking_credits.c.used_by.is_(None),
     )
 )
@@ -367,7 +367,7 @@ class BookingsWriter(BookingsReader):
             self.hints.add(Hint.EVENTS)
 
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
-        params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
+        params = {"booking_id": credit.booking_id, "used_by_booking_id": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
 
     async def take_back_rebooking_credit(self, booking_id: int) -> bool:
