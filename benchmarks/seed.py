@@ -13,7 +13,7 @@ from sqlalchemy import Table
 
 from benchmarks.dataset import BENCHMARK_POLICY, ONE_DAY, BenchmarkDataset, staff_user
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.schema import bookings
+from staffbooking_adapters.sql.schema import accounts, bookings, companions
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_adapters.sql.store import open_store
 from staffbooking_core.domain.accounts.api_keys import digest_api_key, mask_api_key
@@ -74,27 +74,27 @@ async def _continue_numbers(connection: Any) -> None:
 
 def _rows(world: BenchmarkDataset) -> Iterator[tuple[Table, Iterable[Row]]]:
     people = [*world.owners, *world.customers, *map(staff_user, world.companions)]
-    yield bookings.users, map(_user, people)
-    yield bookings.api_keys, _keys(world)
+    yield accounts.users, map(_user, people)
+    yield accounts.api_keys, _keys(world)
     places = _numbered((_location_row(companion) for companion in world.companions), 1)
     named = _numbered(
         (normalize_text(name) for c in world.companions for name in c.service_types), 1
     )
     yield (
-        bookings.locations,
+        companions.locations,
         (
             {"id": number, "city_folded": city, "country_folded": country}
             for (city, country), number in places.items()
         ),
     )
-    yield bookings.services, ({"id": number, "name_folded": n} for n, number in named.items())
-    yield bookings.companions, map(_companion, world.companions)
+    yield companions.services, ({"id": number, "name_folded": n} for n, number in named.items())
+    yield companions.companions, map(_companion, world.companions)
     listed = [companion for companion in world.companions if companion.is_listed]
     yield (
-        bookings.companion_search,
+        companions.companion_search,
         (row for companion in listed for row in _search(companion, places, named)),
     )
-    yield bookings.companion_days, _day_rows(world)
+    yield companions.companion_days, _day_rows(world)
     yield bookings.bookings, map(_booking, world.bookings)
     yield bookings.timers, filter(None, map(_timer, world.bookings))
     yield bookings.events, map(_event, world.bookings)
@@ -223,11 +223,11 @@ def _event(booking: Booking) -> Row:
 async def _check_against_store(url: str, connection: Any, world: BenchmarkDataset) -> None:
     """Check that saving a sample of companions by the store changes nothing, and that it reads
     bookings equal to the dataset."""
-    companions = world.companions[:: max(1, len(world.companions) // STORE_CHECK_SAMPLE)]
-    before = await _stored_rows(connection, companions)
+    checked = world.companions[:: max(1, len(world.companions) // STORE_CHECK_SAMPLE)]
+    before = await _stored_rows(connection, checked)
     store = await open_store(url, BENCHMARK_POLICY)
     try:
-        for companion in companions:
+        for companion in checked:
             await store.run_transaction(
                 lambda unit, saved=companion: unit.companions.save_companion(saved)  # type: ignore[misc]
             )
@@ -237,7 +237,7 @@ async def _check_against_store(url: str, connection: Any, world: BenchmarkDatase
                     raise AssertionError(f"the store reads booking {booking.id} otherwise")
     finally:
         await store.close()
-    after = await _stored_rows(connection, companions)
+    after = await _stored_rows(connection, checked)
     if before != after:
         raise AssertionError("the store writes companions otherwise than the seed")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.settings_logs import LogFormat
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor

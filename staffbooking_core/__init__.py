@@ -29,7 +29,7 @@ _ROOMS = (
     "policy",
     "ports",
     "representations",
-    "request_context",
+    "request_id",
     "usecases",
     "validation",
     "value_checks",

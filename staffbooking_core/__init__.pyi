@@ -9,7 +9,7 @@ from staffbooking_core import (
     policy as policy,
     ports as ports,
     representations as representations,
-    request_context as request_context,
+    request_id as request_id,
     usecases as usecases,
     validation as validation,
     value_checks as value_checks,

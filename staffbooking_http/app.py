@@ -34,7 +34,7 @@ from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.extras import MissingExtra, has_extra
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.ports import Ports
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 from staffbooking_http.api.access_log import AccessLog
 from staffbooking_http.api.endpoint import (
     REQUEST_ID_KEY,

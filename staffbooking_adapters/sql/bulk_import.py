@@ -11,12 +11,8 @@ from typing import Any
 from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
-from staffbooking_adapters.sql.accounts.people import (
-    WRITABLE_USER_COLUMNS,
-    add_terms,
-    save_terms,
-)
-from staffbooking_adapters.sql.accounts.store import NEW_USER_DEFAULTS, USER_COLUMNS, to_user
+from staffbooking_adapters.sql.accounts.people import add_terms, save_terms
+from staffbooking_adapters.sql.accounts.store import NEW_USER_DEFAULTS, to_user
 from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
 from staffbooking_adapters.sql.companions.writer import save_companions
 from staffbooking_adapters.sql.engine.composite import BatchStatement
@@ -26,8 +22,14 @@ from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper, field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
-from staffbooking_adapters.sql.schema.accounts import imports, skipped_rows
-from staffbooking_adapters.sql.schema.bookings import companions, sessions, users
+from staffbooking_adapters.sql.schema.accounts import (
+    USER_COLUMNS,
+    WRITABLE_USER_COLUMNS,
+    sessions,
+    users,
+)
+from staffbooking_adapters.sql.schema.companions import companions
+from staffbooking_adapters.sql.schema.imports import imports, skipped_rows
 from staffbooking_core.domain.accounts.users import User, normalize_email
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.policy import Policy

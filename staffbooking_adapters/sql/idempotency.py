@@ -35,7 +35,7 @@ from staffbooking_adapters.sql.engine.leases import (
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
-from staffbooking_adapters.sql.schema.bookings import answers
+from staffbooking_adapters.sql.schema.idempotency import answers
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import IN_PROGRESS, Lease, StoredResponse
 

@@ -27,21 +27,20 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.payments.inbox import IS_EVENT_DUE
 from staffbooking_adapters.sql.payments.operations import IS_OPEN_FAILED_REFUND
 from staffbooking_adapters.sql.sandbox.clock import read_clock_offset
-from staffbooking_adapters.sql.schema.accounts import (
-    inquiries,
-    is_pending_companion,
-    is_pending_item,
-    is_waiting_inquiry,
-    portfolio_items,
-)
 from staffbooking_adapters.sql.schema.bookings import (
     bookings,
-    companions,
     is_disputed,
     is_open_payout,
     is_unpaid_payout,
     timers,
 )
+from staffbooking_adapters.sql.schema.companions import (
+    companions,
+    is_pending_companion,
+    is_pending_item,
+    portfolio_items,
+)
+from staffbooking_adapters.sql.schema.notifications import inquiries, is_waiting_inquiry
 from staffbooking_adapters.sql.schema.payments import (
     is_operation_due,
     is_payee_due,

@@ -43,30 +43,29 @@ from staffbooking_adapters.sql.notifications.store import INQUIRY_COLUMNS, to_in
 from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWriter, to_payee
 from staffbooking_adapters.sql.schema.accounts import (
     api_key_calls,
-    audit,
-    calendar_feeds,
-    calendar_subscriptions,
-    inquiries,
-    login_addresses,
-    mutes,
-    portfolio_items,
-    saved_people,
-    skipped_rows,
-)
-from staffbooking_adapters.sql.schema.bookings import (
     api_keys,
-    bookings,
-    reviews,
+    audit,
+    login_addresses,
     sessions,
     users,
 )
+from staffbooking_adapters.sql.schema.bookings import bookings
+from staffbooking_adapters.sql.schema.companions import (
+    calendar_feeds,
+    calendar_subscriptions,
+    portfolio_items,
+    reviews,
+    saved_people,
+)
 from staffbooking_adapters.sql.schema.disputes import dispute_statements
+from staffbooking_adapters.sql.schema.imports import skipped_rows
 from staffbooking_adapters.sql.schema.messaging import (
     conversation_members,
     conversations,
     last_seen,
     messages,
 )
+from staffbooking_adapters.sql.schema.notifications import inquiries, mutes
 from staffbooking_adapters.sql.schema.payments import is_unfinished, payees, payment_operations
 from staffbooking_adapters.sql.schema.webhooks import deliveries, endpoints
 from staffbooking_core.domain.accounts.audit import BOOKING_SUBJECTS, AuditSubject

@@ -29,8 +29,10 @@ from staffbooking_adapters.sql.bulk_import import delete_old_import
 from staffbooking_adapters.sql.engine.connection import Database
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import Instant
-from staffbooking_adapters.sql.schema.accounts import api_key_calls, inquiries
-from staffbooking_adapters.sql.schema.bookings import alerts, answers, sessions
+from staffbooking_adapters.sql.schema.accounts import api_key_calls, sessions
+from staffbooking_adapters.sql.schema.bookings import alerts
+from staffbooking_adapters.sql.schema.idempotency import answers
+from staffbooking_adapters.sql.schema.notifications import inquiries
 from staffbooking_adapters.sql.schema.payments import processor_inbox, reconciliation_runs
 from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_core.policy import Policy

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 from stripe import AuthenticationError, StripeClient, StripeError
 
+from staffbooking_adapters.stripe.documents import get_path, list_all
 from staffbooking_adapters.stripe.errors import to_payments_error
 from staffbooking_adapters.stripe.events import EVENT_TYPES, THIN_EVENT_TYPES
-from staffbooking_adapters.stripe.reading import get_path, list_all
 from staffbooking_core.ports.processor import CheckupFinding
 
 _WEBHOOK_PATH: Final = "/processor/stripe/webhook"

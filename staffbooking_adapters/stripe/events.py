@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from stripe import SignatureVerificationError, WebhookSignature
 
-from staffbooking_adapters.stripe.marks import DeploymentTags
-from staffbooking_adapters.stripe.reading import get_id, get_path
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
+from staffbooking_adapters.stripe.documents import get_id, get_path
 from staffbooking_core.domain.payments.processor import BadEventSignature, ProcessorEvent
 
 _SIGNATURE_HEADER: Final = "stripe-signature"

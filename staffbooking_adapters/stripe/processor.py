@@ -16,13 +16,13 @@ import httpx
 import stripe
 from stripe import StripeClient
 
-from staffbooking_adapters.stripe import currencies, events, facts
-from staffbooking_adapters.stripe.changes import list_changes
+from staffbooking_adapters.stripe import currencies, events, mapping
 from staffbooking_adapters.stripe.checkup import ExpectedSetup, check_setup
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
+from staffbooking_adapters.stripe.documents import get_id, metadata_dict
 from staffbooking_adapters.stripe.errors import translate_errors, translate_lookup_errors
-from staffbooking_adapters.stripe.looking import fetch_snapshot
-from staffbooking_adapters.stripe.marks import DeploymentTags
-from staffbooking_adapters.stripe.reading import get_id, metadata_dict
+from staffbooking_adapters.stripe.event_list import list_events
+from staffbooking_adapters.stripe.snapshot import fetch_snapshot
 from staffbooking_adapters.stripe.statement import list_movements
 from staffbooking_core.domain.payments.payees import OnboardingLink, OpenPayee, PayeeState
 from staffbooking_core.domain.payments.processor import (
@@ -136,7 +136,7 @@ class StripeProcessor:
                 },
                 self._request_options(key),
             )
-            return facts.checkout(session, key.op_id)
+            return mapping.checkout(session, key.op_id)
 
     async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:
         deadline = anyio.current_time() + timeout_seconds
@@ -152,7 +152,7 @@ class StripeProcessor:
                 session = await sessions.retrieve_async(ref)
             if session.status == "open":
                 raise
-        return facts.checkout(session, key.op_id)
+        return mapping.checkout(session, key.op_id)
 
     # Refunds, payouts and reversals ---------------------------------------------------------
 
@@ -169,7 +169,7 @@ class StripeProcessor:
                 },
                 self._request_options(key),
             )
-            return facts.refund(stripe_refund, self._tags)
+            return mapping.refund(stripe_refund, self._tags)
 
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
@@ -198,7 +198,7 @@ class StripeProcessor:
                 },
                 self._request_options(key),
             )
-            return facts.payout(transfer, self._tags)
+            return mapping.payout(transfer, self._tags)
 
     async def reverse_payout(
         self, command: ReversePayout, payout_ref: str, key: OperationKey, timeout_seconds: float
@@ -209,7 +209,7 @@ class StripeProcessor:
                 {"amount": command.amount, "metadata": self._tags.metadata(key)},
                 self._request_options(key),
             )
-            return facts.reversal(transfer_reversal, self._tags)
+            return mapping.reversal(transfer_reversal, self._tags)
 
     # Payees ---------------------------------------------------------------------------------
 
@@ -245,14 +245,14 @@ class StripeProcessor:
                 },
                 self._request_options(key),
             )
-            return facts.payee(account)
+            return mapping.payee(account)
 
     async def payee(self, ref: str, timeout_seconds: float) -> PayeeState:
         with translate_errors(timeout_seconds):
             account = await self._client.v2.core.accounts.retrieve_async(
                 ref, {"include": ["configuration.recipient", "requirements"]}
             )
-            return facts.payee(account)
+            return mapping.payee(account)
 
     async def onboarding_link(
         self, ref: str, return_url: str, refresh_url: str, timeout_seconds: float
@@ -294,7 +294,7 @@ class StripeProcessor:
         self, cursor: str | None, timeout_seconds: float
     ) -> tuple[Sequence[ProcessorEvent], str]:
         with translate_errors(timeout_seconds):
-            return await list_changes(self._client.v1, self._tags, cursor)
+            return await list_events(self._client.v1, self._tags, cursor)
 
     def statement(self) -> AsyncIterator[Movement]:
         return list_movements(self._client.v1, self._tags)

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from anyio import sleep, to_thread
 from stripe import V1Services
 
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
+from staffbooking_adapters.stripe.documents import from_timestamp, get_id, get_path
 from staffbooking_adapters.stripe.errors import translate_errors
-from staffbooking_adapters.stripe.marks import DeploymentTags
-from staffbooking_adapters.stripe.reading import from_timestamp, get_id, get_path
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.payments.processor import OutcomeUnknown, ProcessorBusy
 from staffbooking_core.domain.reconciliation.statement import Movement

@@ -20,7 +20,7 @@ from staffbooking_adapters.logs import (
     render_access_line,
 )
 from staffbooking_adapters.settings_logs import LogFormat
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 log = logging.getLogger("staffbooking.test")
 FORMATS = list(LogFormat)

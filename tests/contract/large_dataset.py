@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from sqlalchemy import Boolean, Date, DateTime, LargeBinary, Table, Text
 
-from staffbooking_adapters.sql.schema import accounts, bookings, messaging, payments, webhooks
+from staffbooking_adapters.sql.schema import (
+    accounts,
+    bookings,
+    companions,
+    messaging,
+    notifications,
+    payments,
+    webhooks,
+)
 
 ROW_COUNT = 20_000
 LOCATION_COUNT = 400
@@ -23,7 +31,7 @@ _SEARCH_COLUMNS = {
 }
 _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
     (
-        bookings.users,
+        accounts.users,
         ROW_COUNT,
         {
             "id": "i",
@@ -37,7 +45,7 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         {"user_id": "(i + 1) / 2", "term": "'word' || (i * 31 % 977) || ' ' || i"},
     ),
     (
-        accounts.inquiries,
+        notifications.inquiries,
         ROW_COUNT,
         {
             "id": "i",
@@ -46,7 +54,7 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         },
     ),
     (
-        accounts.portfolio_items,
+        companions.portfolio_items,
         ROW_COUNT,
         {
             "id": "i",
@@ -55,29 +63,29 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         },
     ),
     (
-        bookings.companions,
+        companions.companions,
         ROW_COUNT,
         {"id": "i", "approval": "CASE i % 50 WHEN 0 THEN 'pending' ELSE 'approved' END"},
     ),
     (
-        bookings.locations,
+        companions.locations,
         LOCATION_COUNT,
         {"id": "i", "city_folded": "'city' || i || '.'", "country_folded": "'land' || i % 9"},
     ),
-    (bookings.services, SERVICE_COUNT, {"id": "i", "name_folded": "'service' || i"}),
-    (bookings.companion_search, ROW_COUNT, {"service_id": "0", **_SEARCH_COLUMNS}),
+    (companions.services, SERVICE_COUNT, {"id": "i", "name_folded": "'service' || i"}),
+    (companions.companion_search, ROW_COUNT, {"service_id": "0", **_SEARCH_COLUMNS}),
     (
-        bookings.companion_search,
+        companions.companion_search,
         ROW_COUNT,
         {"service_id": f"1 + i * 13 % {SERVICE_COUNT}", **_SEARCH_COLUMNS},
     ),
     (
-        bookings.companion_days,
+        companions.companion_days,
         ROW_COUNT,
         {"companion_id": "i", "day": "{day}", "free": "i % 20 = 0"},
     ),
     (
-        bookings.companion_limits,
+        companions.companion_limits,
         ROW_COUNT // 2,
         {
             "companion_id": "2 * i",
@@ -135,7 +143,7 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         {"id": "i", "event_id": "'e' || i", "intent_id": "i", "done": "i % 50 <> 0"},
     ),
     (
-        bookings.reviews,
+        companions.reviews,
         ROW_COUNT,
         {
             "id": "i",
@@ -181,7 +189,7 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         },
     ),
     (webhooks.attempts, ROW_COUNT, {"delivery_id": "i", "at": "{hour}"}),
-    (bookings.notices, ROW_COUNT, {"id": "i", "due_at": "{hour}"}),
+    (notifications.notices, ROW_COUNT, {"id": "i", "due_at": "{hour}"}),
     (
         messaging.conversations,
         ROW_COUNT,

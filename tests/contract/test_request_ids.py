@@ -14,7 +14,7 @@ from staffbooking_adapters.testing.builders_webhooks import (
 )
 from staffbooking_adapters.testing.store.base import read_store
 from staffbooking_core.ports import Store
-from staffbooking_core.request_context import caused_by_request
+from staffbooking_core.request_id import caused_by_request
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staffbooking_adapters.stripe import changes, statement
+from staffbooking_adapters.stripe import event_list, statement
 from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_adapters.testing.processor.base import (
     CALL_TIMEOUT_SECONDS,
@@ -80,8 +80,8 @@ async def test_a_busy_period_is_read_in_several_calls(
     stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More events than fit into one call are listed by several calls without a gap."""
-    monkeypatch.setattr(changes, "PAGE_SIZE", 3)
-    monkeypatch.setattr(changes, "MAX_EVENTS_PER_CALL", 4)
+    monkeypatch.setattr(event_list, "PAGE_SIZE", 3)
+    monkeypatch.setattr(event_list, "MAX_EVENTS_PER_CALL", 4)
     cursor = (await _list_events(stripe, None))[1]
     for intent_id in range(21, 27):
         await stripe.make_payment(intent_id=intent_id)
@@ -100,7 +100,7 @@ async def test_a_crowded_overlap_does_not_block_later_events(
     stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repeated events before the cursor do not keep the cursor from advancing."""
-    monkeypatch.setattr(changes, "MAX_EVENTS_PER_CALL", 2)
+    monkeypatch.setattr(event_list, "MAX_EVENTS_PER_CALL", 2)
     for intent_id in range(21, 25):
         await stripe.make_payment(intent_id=intent_id)
     cursor = (await _list_events(stripe, None))[1]
@@ -115,7 +115,7 @@ async def test_a_crowded_period_is_read_completely(
     stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More events in one period than a page holds are all listed."""
-    monkeypatch.setattr(changes, "PAGE_SIZE", 5)
+    monkeypatch.setattr(event_list, "PAGE_SIZE", 5)
     await stripe.make_payment(intent_id=20)
     stripe.clock.advance(3 * HOUR)
     for intent_id in range(21, 27):

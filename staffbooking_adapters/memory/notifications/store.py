@@ -16,7 +16,7 @@ from staffbooking_adapters.memory.state import (
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
 from staffbooking_core.ports import DueNotification, Lease
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 
 @frozen

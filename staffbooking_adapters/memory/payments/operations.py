@@ -21,7 +21,7 @@ from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.domain.reconciliation.refunds import failed_refunds
 from staffbooking_core.errors import Conflict, ConstraintViolated
 from staffbooking_core.ports import OPERATION_NUMBER_TAKEN, Lease
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 
 def add_operation(

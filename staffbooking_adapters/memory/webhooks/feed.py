@@ -13,7 +13,7 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.webhooks.deliveries import PublishedEvent
 from staffbooking_core.ports import Hint
 from staffbooking_core.representations.events import DomainEvent
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 
 def add_event(tx: MemoryTransaction, event: DomainEvent) -> None:

@@ -14,8 +14,7 @@ from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.accounts import api_key_calls
-from staffbooking_adapters.sql.schema.bookings import api_keys
+from staffbooking_adapters.sql.schema.accounts import api_key_calls, api_keys
 from staffbooking_core.domain.accounts.api_keys import start_of_hour
 from staffbooking_core.errors import StoreUnavailable
 

@@ -31,17 +31,12 @@ from staffbooking_adapters.sql.accounts.rate_limits import (
     hit_parameters,
     to_window,
 )
-from staffbooking_adapters.sql.accounts.store import (
-    API_KEY_COLUMNS,
-    USER_COLUMNS,
-    to_api_key,
-    to_user,
-)
+from staffbooking_adapters.sql.accounts.store import API_KEY_COLUMNS, to_api_key, to_user
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, split_text, split_text_rows
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Duration, Instant
-from staffbooking_adapters.sql.schema.bookings import api_keys, users
+from staffbooking_adapters.sql.schema.accounts import USER_COLUMNS, api_keys, users
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitWindow

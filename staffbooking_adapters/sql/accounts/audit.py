@@ -12,8 +12,7 @@ from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.accounts import audit
-from staffbooking_adapters.sql.schema.bookings import users
+from staffbooking_adapters.sql.schema.accounts import audit, users
 from staffbooking_core.domain.accounts.audit import (
     BOOKING_SUBJECTS,
     AuditEntry,

@@ -28,19 +28,11 @@ from staffbooking_adapters.sql.engine.dialect import batch_rows, in_array
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.accounts import is_disabled, person_terms
-from staffbooking_adapters.sql.schema.bookings import users
+from staffbooking_adapters.sql.schema.accounts import USER_COLUMNS, is_disabled, person_terms, users
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import AccountState, User, search_terms
 from staffbooking_core.ports import PeopleQuery
 
-USER_COLUMNS = tuple(
-    column for column in users.c if column.name not in ("email_folded", "acceptances")
-)
-WRITABLE_USER_COLUMNS = tuple(
-    column for column in users.c if column.name not in ("id", "acceptances")
-)
-"""The columns that are saved with a user; acceptances are counted apart."""
 _LAST_CODE_POINT = "\U0010ffff"
 
 _LOW = bindparam("low", type_=Text())

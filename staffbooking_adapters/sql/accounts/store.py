@@ -18,8 +18,14 @@ from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.accounts import login_addresses
-from staffbooking_adapters.sql.schema.bookings import api_keys, sessions, users
+from staffbooking_adapters.sql.schema.accounts import (
+    USER_COLUMNS,
+    WRITABLE_USER_COLUMNS,
+    api_keys,
+    login_addresses,
+    sessions,
+    users,
+)
 from staffbooking_adapters.sql.schema.sandbox import sandbox_accounts
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
 from staffbooking_core.domain.accounts.users import (
@@ -39,7 +45,6 @@ def _parse_permissions(text: str) -> frozenset[Permission]:
     return frozenset(map(Permission, filter(None, text.split(","))))
 
 
-USER_COLUMNS = people.USER_COLUMNS
 to_user = RowMapper(
     *(User, USER_COLUMNS), role=Role, subscription=Subscription, language=Language, theme=Theme
 )
@@ -62,8 +67,7 @@ FIND_USERS = Statement(
     .order_by(users.c.id)
 )
 _USER_VALUES = {
-    column.name: bindparam(column.name, type_=column.type)
-    for column in people.WRITABLE_USER_COLUMNS
+    column.name: bindparam(column.name, type_=column.type) for column in WRITABLE_USER_COLUMNS
 }
 NEW_USER_DEFAULTS = dict.fromkeys(
     ("disabled_at", "email_verified_at", "erased_at", "language", "theme", "timezone")

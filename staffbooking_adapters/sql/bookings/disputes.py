@@ -12,7 +12,7 @@ from staffbooking_adapters import codec
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.accounts import dropped_images
+from staffbooking_adapters.sql.schema.companions import dropped_images
 from staffbooking_adapters.sql.schema.disputes import dispute_files, dispute_statements
 from staffbooking_core.domain.bookings.disputes import (
     DISPUTE_FILE_SUFFIX,

@@ -25,14 +25,14 @@ from sqlalchemy import (
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.accounts.store import to_user
-from staffbooking_adapters.sql.bookings.earnings import earnings_of, open_earnings_of
-from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
-from staffbooking_adapters.sql.bookings.request_context import (
+from staffbooking_adapters.sql.bookings.booking_request_context import (
     BOOKABLE_COLUMNS,
     REQUEST_CONTEXT_BY_EMAIL,
     REQUEST_CONTEXT_BY_ID,
     to_bookable,
 )
+from staffbooking_adapters.sql.bookings.earnings import earnings_of, open_earnings_of
+from staffbooking_adapters.sql.bookings.ids import BookingIdAllocator
 from staffbooking_adapters.sql.bookings.spans import (
     companion_bookings_since,
     companion_bookings_within,

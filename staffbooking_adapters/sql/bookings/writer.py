@@ -40,13 +40,13 @@ from staffbooking_adapters.sql.idempotency import (
     stored_response_params,
 )
 from staffbooking_adapters.sql.notifications.store import insert_notifications, notification_params
+from staffbooking_adapters.sql.schema.accounts import users
 from staffbooking_adapters.sql.schema.bookings import (
     alerts,
     bookings,
     events,
     rebooking_credits,
     timers,
-    users,
 )
 from staffbooking_adapters.sql.schema.payments import payment_operations
 from staffbooking_core.domain.bookings.booking import Booking
@@ -61,7 +61,7 @@ from staffbooking_core.ports import (
     Hint,
     RebookingCredit,
 )
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
@@ -207,9 +207,9 @@ def _insert_credit(condition: ColumnElement[bool]) -> Insert:
 
 USE_CREDIT = Statement(
     update(rebooking_credits)
-    .values(used_by=bindparam("user"))
+    .values(used_by=bindparam("used_by_booking_id"))
     .where(
-        rebooking_credits.c.booking_id == bindparam("cancelled"),
+        rebooking_credits.c.booking_id == bindparam("booking_id"),
         rebooking_credits.c.used_by.is_(None),
     )
 )
@@ -367,7 +367,7 @@ class BookingsWriter(BookingsReader):
             self.hints.add(Hint.EVENTS)
 
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
-        params = {"cancelled": credit.booking_id, "user": used_by_booking_id}
+        params = {"booking_id": credit.booking_id, "used_by_booking_id": used_by_booking_id}
         return bool(await self.connection.execute(USE_CREDIT, **params))
 
     async def take_back_rebooking_credit(self, booking_id: int) -> bool:

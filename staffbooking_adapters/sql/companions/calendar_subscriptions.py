@@ -22,7 +22,7 @@ from staffbooking_adapters.sql.engine.leases import (
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.accounts import calendar_subscriptions
+from staffbooking_adapters.sql.schema.companions import calendar_subscriptions
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.calendar_subscriptions import (
     CalendarReadFault,
@@ -36,7 +36,7 @@ def _parse_busy_times(text: str) -> tuple[Interval, ...]:
     return codec.load(text, tuple[Interval, ...])
 
 
-_COLUMNS = tuple(calendar_subscriptions.c)[:-2]
+_COLUMNS = tuple(calendar_subscriptions.c[field.name] for field in fields(CalendarSubscription))
 _to_subscription = RowMapper(
     CalendarSubscription, _COLUMNS, fault=CalendarReadFault, busy=_parse_busy_times
 )

@@ -14,7 +14,7 @@ from staffbooking_adapters.sql.engine.dialect import in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.accounts import (
+from staffbooking_adapters.sql.schema.companions import (
     calendar_feeds,
     dropped_images,
     images,

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 from sqlalchemy import (
     ColumnElement,
     and_,
@@ -38,12 +38,11 @@ from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import (
-    bookings,
+from staffbooking_adapters.sql.schema.bookings import bookings, holds_slot
+from staffbooking_adapters.sql.schema.companions import (
     companion_days,
     companion_search,
     companions,
-    holds_slot,
     services,
 )
 from staffbooking_core.domain.companions.availability import (
@@ -85,7 +84,7 @@ awaits_approval = and_(
     companions.c.location_country != "",
     companions.c.service_types != "[]",
 )
-COMPANION_COLUMNS = tuple(companions.c)[:-2]
+COMPANION_COLUMNS = tuple(companions.c[each.name] for each in fields(Companion))
 to_companion = RowMapper(
     Companion,
     COMPANION_COLUMNS,

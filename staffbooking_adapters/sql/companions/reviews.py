@@ -14,8 +14,8 @@ from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.accounts import is_hidden_review
-from staffbooking_adapters.sql.schema.bookings import is_visible_review, reviews, users
+from staffbooking_adapters.sql.schema.accounts import users
+from staffbooking_adapters.sql.schema.companions import is_hidden_review, is_visible_review, reviews
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.companions.reviews import NewReview, RatingTotals, Review

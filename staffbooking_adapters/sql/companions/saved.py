@@ -14,8 +14,7 @@ from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.accounts import saved_people
-from staffbooking_adapters.sql.schema.bookings import companions
+from staffbooking_adapters.sql.schema.companions import companions, saved_people
 from staffbooking_core.ports import SavedPerson
 
 _IS_CUSTOMERS = saved_people.c.customer_id == bindparam("customer_id")

@@ -62,7 +62,7 @@ from sqlalchemy import (
 from staffbooking_adapters.sql.engine.dialect import matches_pattern
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Dialect
-from staffbooking_adapters.sql.schema.bookings import (
+from staffbooking_adapters.sql.schema.companions import (
     companion_days,
     companion_limits,
     companion_search,

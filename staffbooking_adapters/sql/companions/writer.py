@@ -25,16 +25,15 @@ from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.accounts import portfolio_items
-from staffbooking_adapters.sql.schema.bookings import (
-    bookings,
+from staffbooking_adapters.sql.schema.bookings import bookings, holds_slot
+from staffbooking_adapters.sql.schema.companions import (
     companion_days,
     companion_limits,
     companion_search,
     companions,
-    holds_slot,
     is_visible_review,
     locations,
+    portfolio_items,
     reviews,
     services,
 )

@@ -19,6 +19,10 @@ T = TypeVar("T")
 class RowMapper(Generic[T]):
     """Makes an entity of a row's first columns, and ignores the columns after them.
 
+    Values are passed by position: `columns` must stand in the order of the entity's fields. Only
+    converters go by name. A column in the wrong place is not noticed here, and fills the wrong
+    field if the types allow it.
+
     `converters` convert a column's values to the field's, by column name; they are not called for
     NULL, which becomes None.
     """

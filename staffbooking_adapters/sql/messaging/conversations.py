@@ -27,7 +27,8 @@ from staffbooking_adapters.sql.engine.dialect import array_rows, in_array
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.bookings import bookings, users
+from staffbooking_adapters.sql.schema.accounts import users
+from staffbooking_adapters.sql.schema.bookings import bookings
 from staffbooking_adapters.sql.schema.messaging import (
     channel_connections,
     conversation_members,

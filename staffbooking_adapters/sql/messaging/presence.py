@@ -43,7 +43,7 @@ from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE, NOW_PARAM
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
 from staffbooking_adapters.sql.messaging.conversations import LIST_ONLINE_CONVERSATION_PARTNERS
-from staffbooking_adapters.sql.schema.bookings import users
+from staffbooking_adapters.sql.schema.accounts import users
 from staffbooking_adapters.sql.schema.messaging import (
     channel_connections,
     channel_nodes,

@@ -35,14 +35,18 @@ from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.accounts import inquiries, is_waiting_inquiry, mutes
-from staffbooking_adapters.sql.schema.bookings import notices
+from staffbooking_adapters.sql.schema.notifications import (
+    inquiries,
+    is_waiting_inquiry,
+    mutes,
+    notices,
+)
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import normalize_email
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import Notification, NotificationKind
 from staffbooking_core.ports import DueNotification, Lease
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 NOTIFICATION_COLUMNS = tuple(notices.c[field.name] for field in fields(Notification))
 to_notification = RowMapper(Notification, NOTIFICATION_COLUMNS)

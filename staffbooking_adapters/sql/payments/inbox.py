@@ -86,7 +86,7 @@ class InboxWriter:
             **lease_parameters(lease),
         )
         ordered = sorted(rows, key=lambda row: row[:2])
-        return [(provider, ProcessorEvent(*nudge)) for _, _, provider, *nudge in ordered]
+        return [(provider, ProcessorEvent(*fields)) for _, _, provider, *fields in ordered]
 
     async def finish_event(
         self, provider: str, event_id: str, lease: Lease, retry_at: datetime | None

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import groupby
 from operator import attrgetter
 
-from attrs import frozen
+from attrs import fields, frozen
 from sqlalchemy import ColumnElement, and_, bindparam, exists, or_, select, true, update
 
 from staffbooking_adapters import codec
@@ -45,7 +45,7 @@ from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease
 
-OPERATION_COLUMNS = tuple(payment_operations.c)[:-2]
+OPERATION_COLUMNS = tuple(payment_operations.c[field.name] for field in fields(Operation))
 _map_operation = RowMapper(
     Operation,
     OPERATION_COLUMNS,

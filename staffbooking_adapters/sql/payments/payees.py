@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 
-from attrs import frozen
+from attrs import fields, frozen
 from sqlalchemy import ColumnElement, and_, bindparam, select, update
 
 from staffbooking_adapters import codec
@@ -33,7 +33,7 @@ def _parse_command(text: str) -> OpenPayee:
     return codec.load(text, OpenPayee)
 
 
-PAYEE_COLUMNS = tuple(payees.c)[:-2]
+PAYEE_COLUMNS = tuple(payees.c[field.name] for field in fields(Payee))
 to_payee = RowMapper(Payee, PAYEE_COLUMNS, command=_parse_command, needs=parse_texts)
 
 _PAYEE_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in PAYEE_COLUMNS}
@@ -120,12 +120,12 @@ class PayeesWriter(PayeesReader):
         return to_payee(row)
 
     async def save_payee(self, payee: Payee, lease: Lease | None = None) -> None:
-        fields = {name: getattr(payee, name) for name in _PAYEE_VALUES}
-        fields["command"] = codec.dump(payee.command)
-        fields["needs"] = codec.dump(payee.needs)
+        params = {name: getattr(payee, name) for name in _PAYEE_VALUES}
+        params["command"] = codec.dump(payee.command)
+        params["needs"] = codec.dump(payee.needs)
         if lease is None:
-            await self.connection.execute(SAVE_AND_RELEASE_PAYEE, **fields)
+            await self.connection.execute(SAVE_AND_RELEASE_PAYEE, **params)
         elif not await self.connection.execute(
-            SAVE_LEASED_PAYEE, **fields, **lease_parameters(lease), held_by=lease.token
+            SAVE_LEASED_PAYEE, **params, **lease_parameters(lease), held_by=lease.token
         ):
             raise Conflict("payee")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 
-from attrs import asdict, frozen
+from attrs import asdict, fields, frozen
 from sqlalchemy import bindparam, insert, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
@@ -20,7 +20,7 @@ from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.schema.payments import is_unfinished_run, reconciliation_runs
 from staffbooking_core.ports import Lease, ReconciliationRun
 
-_COLUMNS = tuple(reconciliation_runs.c)[:-2]
+_COLUMNS = tuple(reconciliation_runs.c[field.name] for field in fields(ReconciliationRun))
 _RESULT = ("finished_at", "checked", "in_flight", "differences", "findings", "error")
 
 ADD_RUN = Statement(

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.statements import Statement
-from staffbooking_adapters.sql.schema.bookings import sandbox_clock
+from staffbooking_adapters.sql.schema.sandbox import sandbox_clock
 
 _SELECT_CLOCK_OFFSET = select(sandbox_clock.c.offset_us)
 GET_CLOCK_OFFSET = Statement(_SELECT_CLOCK_OFFSET)

@@ -1,8 +1,6 @@
-"""The tables as statements use them; the migrations create them.
+"""Tables of bookings, their timers, events, priority rebookings and alerts.
 
-Constraints that no statement names are in the migrations alone: the one that forbids overlapping
-bookings of a companion, and the triggers that seal the ledger. Times are `Instant`: wall time for
-leases, keys and sessions, business time for bookings.
+The constraint that forbids overlapping bookings of a companion is in the migrations alone.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from sqlalchemy import (
     false,
     or_,
     text,
-    true,
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, CivilDate, Instant
@@ -39,183 +36,6 @@ from staffbooking_core.domain.bookings.lifecycle import (
     BookingStatus,
 )
 from staffbooking_core.domain.payments.processor import ChargebackStatus
-
-# People -----------------------------------------------------------------------------------
-
-users = Table(
-    "users",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("email", Text, nullable=False),
-    Column("email_folded", Text, nullable=False),
-    Column("first_name", Text, nullable=False),
-    Column("last_name", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("subscription", Text, nullable=False),
-    Column("subscription_expires_at", Instant),
-    Column("password_hash", Text),
-    *(Column(name, Instant) for name in ("disabled_at", "email_verified_at", "erased_at")),
-    *(Column(name, Text) for name in ("language", "theme", "timezone")),
-    # Accepted bookings: a new one is stored if there are as many as when it was decided.
-    Column("acceptances", BigInt, nullable=False, server_default="0"),
-    UniqueConstraint("email_folded", name="uq_users_email"),
-)
-
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("digest", Text, primary_key=True),
-    Column("user_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
-    Column("created_at", Instant, nullable=False),
-    Column("seen_at", Instant, nullable=False),
-    *(Column(name, Text) for name in ("browser", "system", "network")),
-    Index("ix_sessions_seen_at", "seen_at"),
-    Index("ix_sessions_created_at", "created_at"),
-)
-
-api_keys = Table(
-    "api_keys",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("owner_id", BigInt, ForeignKey("users.id"), nullable=False, index=True),
-    Column("name", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("masked_key", Text, nullable=False),
-    Column("permissions", Text, nullable=False),
-    Column("created_at", Instant, nullable=False),
-    Column("last_used_at", Instant),
-    Column("expires_at", Instant),
-    Column("revoked_at", Instant),
-    UniqueConstraint("digest", name="uq_api_keys_digest"),
-    sqlite_autoincrement=True,
-)
-"""API keys. Digests are hexadecimal text, so that many can be looked up by one array. Ids of
-erased keys are not reused, so that a revocation by id never applies to a later key."""
-
-notices = Table(
-    "notices",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("user_id", BigInt),
-    Column("at", Instant, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("lease_token", Text),
-    Column("lease_until", Instant),
-    Column("link", Text),
-    Column("address", Text),
-    Column("due_at", Instant, nullable=False),
-    Column("attempts", BigInt, nullable=False, server_default="0"),
-    Column("request_id", Text),
-    Index("ix_notices_due", "due_at", "id"),
-    sqlite_autoincrement=True,
-)
-"""Notifications to send; a row is deleted after it was sent. Ids are not reused, since they are
-part of the mails' Message-IDs."""
-
-# Companions -------------------------------------------------------------------------------
-
-companions = Table(
-    "companions",
-    metadata,
-    Column("id", BigInt, ForeignKey("users.id"), primary_key=True, autoincrement=False),
-    Column("first_name", Text, nullable=False),
-    Column("last_name", Text, nullable=False),
-    Column("hourly_rate", BigInt, nullable=False),
-    Column("location_city", Text, nullable=False),
-    Column("location_country", Text, nullable=False),
-    Column("calendar", Text, nullable=False),
-    Column("member_since", Instant, nullable=False),
-    Column("daily_rate", BigInt),
-    Column("tagline", Text, nullable=False),
-    Column("bio", Text, nullable=False),
-    Column("profile_photo", Text, nullable=False),
-    Column("service_types", Text, nullable=False),
-    Column("languages", Text, nullable=False),
-    Column("years_experience", BigInt),
-    Column("tier", Text, nullable=False),
-    Column("badges", Text, nullable=False),
-    Column("rating_sum", BigInt, nullable=False),
-    Column("total_reviews", BigInt, nullable=False),
-    Column("approval", Text, nullable=False),
-    Column("active", Boolean, nullable=False),
-    Column("payout_account", Text),
-    Column("summary", LargeBinary, nullable=False),
-    Column("detail", LargeBinary, nullable=False),
-)
-
-locations = Table(
-    "locations",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("city_folded", Text, nullable=False),
-    Column("country_folded", Text, nullable=False),
-    UniqueConstraint("city_folded", "country_folded"),
-)
-
-services = Table(
-    "services",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("name_folded", Text, nullable=False, unique=True),
-)
-
-companion_search = Table(
-    "companion_search",
-    metadata,
-    Column("service_id", BigInt, nullable=False),
-    Column("companion_id", BigInt, nullable=False),
-    Column("location_id", BigInt, nullable=False),
-    Column("rank", BigInt, nullable=False),
-    Column("hourly_rate", BigInt, nullable=False),
-    Column("weekday_mask", BigInt, nullable=False),
-    Column("spelling", Text, nullable=False),
-    PrimaryKeyConstraint("companion_id", "service_id"),
-    Index(
-        "ix_companion_search_rank",
-        *("service_id", "rank", "companion_id", "hourly_rate", "weekday_mask", "location_id"),
-    ),
-    Index(
-        "ix_companion_search_location",
-        *("service_id", "location_id", "rank", "companion_id", "hourly_rate", "weekday_mask"),
-    ),
-    Index(
-        "ix_companion_search_rate",
-        *("service_id", "hourly_rate", "rank", "companion_id", "weekday_mask"),
-    ),
-    Index(
-        "ix_companion_search_weekdays",
-        *("service_id", "weekday_mask", "rank", "companion_id", "hourly_rate", "location_id"),
-    ),
-)
-"""The rows that searches read: one for each service of a listed companion, and one with service
-0 for any service. `rank` ascends in the order of CONTRACT 3."""
-
-companion_days = Table(
-    "companion_days",
-    metadata,
-    Column("companion_id", BigInt, nullable=False),
-    Column("day", CivilDate, nullable=False),
-    Column("free", Boolean, nullable=False),
-    PrimaryKeyConstraint("companion_id", "day"),
-    Index("ix_companion_days_day", "day", "free", "companion_id"),
-)
-is_day_marked_free = companion_days.c.free.is_(true())
-
-companion_limits = Table(
-    "companion_limits",
-    metadata,
-    Column("companion_id", BigInt, primary_key=True, autoincrement=False),
-    Column("min_notice_hours", BigInt, nullable=False),
-    Column("horizon_days", BigInt, nullable=False),
-    Index("ix_companion_limits_notice", "min_notice_hours"),
-    Index("ix_companion_limits_horizon", "horizon_days"),
-)
-"""The notice and horizon of the companions who set one, for searches by date."""
-
-# Bookings ---------------------------------------------------------------------------------
 
 bookings = Table(
     "bookings",
@@ -300,6 +120,8 @@ counters = Table(
     Column("name", Text, primary_key=True),
     Column("value", BigInt, nullable=False),
 )
+"""Numbers under names: the last booking id on SQLite, the last message that was notified, and the
+time of the newest readiness check."""
 
 holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
 is_cancellable = bookings.c.status.in_(sorted(CANCELLABLE_STATUSES))
@@ -370,23 +192,6 @@ events = Table(
 )
 """`parties` is a JSON array of user ids; `position` is assigned after the commit."""
 
-answers = Table(
-    "answers",
-    metadata,
-    Column("scope", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("status", BigInt, nullable=False),
-    Column("headers", Text, nullable=False, server_default=text("''")),
-    Column("body", LargeBinary, nullable=False),
-    Column("is_sealed", Boolean, nullable=False, server_default=text("false")),
-    Column("expires_at", Instant, nullable=False, index=True),
-    Column("lease_token", Text),
-    Column("lease_until", Instant),
-    PrimaryKeyConstraint("scope", "key", name="uq_answers_key"),
-)
-"""`key` is a digest. The lease is that of a call in progress, whose status is 0."""
-
 rebooking_credits = Table(
     "rebooking_credits",
     metadata,
@@ -394,35 +199,6 @@ rebooking_credits = Table(
     Column("customer_id", BigInt, ForeignKey("users.id"), nullable=False),
     Column("expires_at", Instant, nullable=False),
     Column("used_by", BigInt),
-)
-
-reviews = Table(
-    "reviews",
-    metadata,
-    Column("id", BigInt, primary_key=True),
-    Column("booking_id", BigInt, ForeignKey("bookings.id"), nullable=False),
-    Column("reviewer_id", BigInt, ForeignKey("users.id"), nullable=False),
-    Column("reviewer_name", Text, nullable=False),
-    Column("reviewer_role", Text, nullable=False),
-    Column("reviewee_id", BigInt, ForeignKey("users.id"), nullable=False),
-    Column("rating", BigInt, nullable=False),
-    Column("comment", Text),
-    Column("punctuality", BigInt),
-    Column("professionalism", BigInt),
-    Column("communication", BigInt),
-    Column("appearance", BigInt),
-    Column("created_at", Instant, nullable=False),
-    Column("response", Text),
-    Column("responded_at", Instant),
-    Column("hidden", Boolean, nullable=False, server_default=text("false")),
-    UniqueConstraint("booking_id", "reviewer_id", name="uq_reviews_reviewer"),
-    Index("ix_reviews_reviewer", "reviewer_id", "id"),
-)
-is_visible_review = ~reviews.c.hidden
-partial_index(
-    "ix_reviews_newest",
-    *(reviews.c.reviewee_id, reviews.c.id, reviews.c.rating),
-    where=is_visible_review,
 )
 
 alerts = Table(
@@ -438,13 +214,3 @@ alerts = Table(
     Index("ix_alerts_newest", "at", "id"),
 )
 partial_index("ix_alerts_untold", alerts.c.id, where=alerts.c.told == false())
-
-# Sandbox clock ----------------------------------------------------------------------------
-
-sandbox_clock = Table(
-    "sandbox_clock",
-    metadata,
-    Column("id", BigInt, primary_key=True, autoincrement=False),
-    Column("offset_us", BigInt, nullable=False),
-)
-"""One row: the microseconds by which business time is ahead of wall time."""

@@ -1,4 +1,5 @@
-"""The tables of the sandbox: the fake processor's documents, the sample's accounts, kept mails."""
+"""The tables of the sandbox: the fake processor's documents, the sample's accounts, kept mails,
+and the clock."""
 
 from __future__ import annotations
 
@@ -50,3 +51,11 @@ sandbox_mails = Table(
     sqlite_autoincrement=True,
 )
 """The newest mails, kept where no mail server is set. Erasing anybody empties the table."""
+
+sandbox_clock = Table(
+    "sandbox_clock",
+    metadata,
+    Column("id", BigInt, primary_key=True, autoincrement=False),
+    Column("offset_us", BigInt, nullable=False),
+)
+"""One row: the microseconds by which business time is ahead of wall time."""

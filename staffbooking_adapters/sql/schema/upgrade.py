@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 HEAD_REVISION = "0056"
-"""The newest revision in `migrations/versions`."""
+"""The newest revision in `migrations/versions`.
+
+A change of the schema consists of the field of the domain's class, the column at the same place in
+the module of its family in this package, a file with the next number in `migrations/versions`, and
+this constant.
+"""
 
 _UNUSABLE_FILE_CODES = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB}
 

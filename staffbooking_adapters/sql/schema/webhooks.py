@@ -23,9 +23,8 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import events, users
+from staffbooking_adapters.sql.schema.bookings import events
 from staffbooking_adapters.sql.schema.metadata import metadata, partial_index
-from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.webhooks.deliveries import FINISHED_DELIVERY_STATUSES, DeliveryStatus
 
 # Endpoints --------------------------------------------------------------------------------
@@ -86,10 +85,6 @@ partial_index(
     endpoints.c.lease_token,
     where=endpoints.c.lease_token.is_not(None),
 )
-
-is_admin = users.c.role == Role.ADMIN
-partial_index("ix_users_admins", users.c.id, where=is_admin)
-"""Admins receive every event."""
 
 # Deliveries -------------------------------------------------------------------------------
 

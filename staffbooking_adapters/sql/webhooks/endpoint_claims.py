@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
+from staffbooking_adapters.sql.accounts.store import to_user
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, in_array
 from staffbooking_adapters.sql.engine.leases import (
@@ -34,7 +34,8 @@ from staffbooking_adapters.sql.engine.leases import (
 )
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import events, users
+from staffbooking_adapters.sql.schema.accounts import USER_COLUMNS, users
+from staffbooking_adapters.sql.schema.bookings import events
 from staffbooking_adapters.sql.schema.webhooks import (
     deliveries,
     endpoints,

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import groupby
 from operator import itemgetter
 
-from attrs import frozen
+from attrs import fields, frozen
 from sqlalchemy import (
     Boolean,
     ColumnElement,
@@ -20,7 +20,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from staffbooking_adapters.sql.accounts.store import USER_COLUMNS, to_user
+from staffbooking_adapters.sql.accounts.store import to_user
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import sum_or_zero
 from staffbooking_adapters.sql.engine.leases import NOW_PARAM, is_lease_free
@@ -28,7 +28,8 @@ from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.bookings import events, users
+from staffbooking_adapters.sql.schema.accounts import USER_COLUMNS, users
+from staffbooking_adapters.sql.schema.bookings import events
 from staffbooking_adapters.sql.schema.webhooks import (
     attempts,
     deliveries,
@@ -70,13 +71,13 @@ _SECRET_COLUMNS = slice(6, 9)
 _map_endpoint = RowMapper(
     WebhookEndpoint, (*ENDPOINT_COLUMNS[:7], *ENDPOINT_COLUMNS[9:]), events=_parse_event_names
 )
-DELIVERY_COLUMNS = tuple(deliveries.c)[:-1]
+DELIVERY_COLUMNS = tuple(deliveries.c[field.name] for field in fields(Delivery))
 _map_delivery = RowMapper(Delivery, DELIVERY_COLUMNS, status=DeliveryStatus)
 _STATUS_INDEX, _NEXT_AT_INDEX = (
     DELIVERY_COLUMNS.index(deliveries.c.status),
     DELIVERY_COLUMNS.index(deliveries.c.next_at),
 )
-ATTEMPT_COLUMNS = tuple(attempts.c)[1:]
+ATTEMPT_COLUMNS = tuple(attempts.c[field.name] for field in fields(DeliveryAttempt))
 to_attempt = RowMapper(DeliveryAttempt, ATTEMPT_COLUMNS)
 
 _IS_ENDPOINT = endpoints.c.id == bindparam("endpoint_id")

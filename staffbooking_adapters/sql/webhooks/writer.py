@@ -37,12 +37,11 @@ from staffbooking_adapters.sql.engine.leases import (
 )
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.schema.bookings import users
+from staffbooking_adapters.sql.schema.accounts import is_admin, users
 from staffbooking_adapters.sql.schema.webhooks import (
     attempts,
     deliveries,
     endpoints,
-    is_admin,
     is_endpoint_not_deleted,
     is_first_try,
     is_held_delivery,

@@ -35,7 +35,7 @@ from staffbooking_core.ports import (
     Ports,
     Transaction,
 )
-from staffbooking_core.request_context import caused_by_request
+from staffbooking_core.request_id import caused_by_request
 from staffbooking_core.usecases.accounts import email_tokens
 from staffbooking_core.validation import validated
 

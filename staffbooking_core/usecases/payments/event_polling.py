@@ -47,10 +47,10 @@ async def _poll_event_list(ports: Ports) -> int:
     cursor, added = None if last_cursor is None else last_cursor[0], 0
     for _ in range(_MAX_LIST_CALLS):
         try:
-            nudges, next_cursor = await ports.payments.list_events(cursor, timeout_seconds)
+            events, next_cursor = await ports.payments.list_events(cursor, timeout_seconds)
         except ProcessorError:
             break  # `doctor` and the metrics show the cursor's time: the last success.
-        added += await inbox.add_events(ports, nudges, (name, next_cursor))
+        added += await inbox.add_events(ports, events, (name, next_cursor))
         if next_cursor == cursor:
             break
         cursor = next_cursor
@@ -68,8 +68,8 @@ async def _enqueue_syncs(ports: Ports) -> int:
         return 0
     added = 0
     async for batch in _unsettled_batches(ports):
-        if nudges := [*_sync_events(ports, batch, since, now)]:
-            added += await inbox.add_events(ports, nudges)
+        if events := [*_sync_events(ports, batch, since, now)]:
+            added += await inbox.add_events(ports, events)
     await inbox.add_events(ports, (), (_SYNC_CURSOR_NAME, now.isoformat()))
     return added
 

@@ -22,7 +22,7 @@ async def add_events(
     now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> int:
-        added = [await tx.inbox.add_event(ports.payments.name, nudge, now) for nudge in events]
+        added = [await tx.inbox.add_event(ports.payments.name, event, now) for event in events]
         if cursor is not None:
             await tx.cursors.save_cursor(*cursor, now)
         return sum(added)

@@ -56,7 +56,7 @@ from staffbooking_core.domain.payments.processor import (
 from staffbooking_core.domain.reconciliation.state import find_result_ref, record_fact
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable
 from staffbooking_core.ports import Lease, Ports, Transaction
-from staffbooking_core.request_context import caused_by_request
+from staffbooking_core.request_id import caused_by_request
 from staffbooking_core.usecases.booking_writes import hold_disabled_payout, save_transition
 from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated

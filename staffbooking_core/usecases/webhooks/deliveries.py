@@ -41,7 +41,7 @@ from staffbooking_core.ports import (
     Ports,
     Transaction,
 )
-from staffbooking_core.request_context import caused_by_request
+from staffbooking_core.request_id import caused_by_request
 from staffbooking_core.validation import validated
 
 WEBHOOK_SECRET_PURPOSE = "webhook-secrets"

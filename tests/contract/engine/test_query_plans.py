@@ -17,9 +17,9 @@ from attrs import evolve
 from staffbooking_adapters.sql import bulk_import, metrics, privacy, pruning
 from staffbooking_adapters.sql.accounts import audit, people, store as accounts_store
 from staffbooking_adapters.sql.bookings import (
+    booking_request_context,
     earnings,
     reader as bookings_reader,
-    request_context,
     spans as booking_spans,
     timers,
     writer as bookings_writer,
@@ -91,8 +91,8 @@ OTHERS = {
     "booking": bookings_reader.GET_BOOKING,
     "booking by code": bookings_reader.GET_BOOKING_BY_CODE,
     "contenders": bookings_reader.LOCK_CONTENDERS,
-    "context by e-mail": request_context.REQUEST_CONTEXT_BY_EMAIL,
-    "context by id": request_context.REQUEST_CONTEXT_BY_ID,
+    "context by e-mail": booking_request_context.REQUEST_CONTEXT_BY_EMAIL,
+    "context by id": booking_request_context.REQUEST_CONTEXT_BY_ID,
     "own bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(SIDES, False, True, 13, False)
     ),

@@ -96,11 +96,11 @@ async def test_old_processor_events_are_deleted(store):
     """`delete_expired` deletes processor events a week after they are done, and no others."""
     old, recent, waiting = (make_processor_event() for _ in range(3))
 
-    async def finish(tx, nudge, at):
+    async def finish(tx, event, at):
         lease = make_lease(at)
-        await tx.inbox.add_event("fake", nudge, at)
+        await tx.inbox.add_event("fake", event, at)
         await tx.inbox.claim_events(at, lease, 1)
-        await tx.inbox.finish_event("fake", nudge.event_id, lease, None)
+        await tx.inbox.finish_event("fake", event.event_id, lease, None)
 
     await store.run_transaction(lambda unit: finish(unit, old, NOW))
     await store.run_transaction(lambda unit: finish(unit, recent, NOW + SECOND))
@@ -156,8 +156,8 @@ async def test_other_rows_are_not_deleted(store):
     booking = await add_booking(store)
     user = await add_user(store)
     await add_api_key(store, user.id, expires_at=NOW)
-    nudge, lease = make_processor_event(), make_lease()
-    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", nudge, NOW))
+    event, lease = make_processor_event(), make_lease()
+    await store.run_transaction(lambda unit: unit.inbox.add_event("fake", event, NOW))
     assert await store.delete_expired(NOW + 4_000 * DAY, POLICY) == 0
     async with store.read_view() as view:
         assert await view.bookings.booking(booking.id) == booking

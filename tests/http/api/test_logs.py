@@ -16,7 +16,7 @@ from staffbooking_adapters.logs import ACCESS_LOGGER_NAME, render_access_line
 from staffbooking_adapters.notify.log import LogNotifier
 from staffbooking_adapters.settings_logs import LogFormat
 from staffbooking_core.ports import Email
-from staffbooking_core.request_context import CURRENT_REQUEST_ID
+from staffbooking_core.request_id import CURRENT_REQUEST_ID
 from staffbooking_core.usecases.notifications import notifications
 from staffbooking_http.api.access_log import AccessLog, shown_path
 from staffbooking_http.app import create_app

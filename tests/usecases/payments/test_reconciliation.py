@@ -123,9 +123,9 @@ async def test_an_event_may_name_a_payment(scene, known, status):
     booking = await scene.accepted()
     await scene.play(booking)
     ref = f"fpay_{booking.id if known else 999}_1"
-    nudge = make_processor_event(intent_id=None, payment_ref=ref)
+    event = make_processor_event(intent_id=None, payment_ref=ref)
     now = scene.ports.clock.wall()
-    await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", nudge, now))
+    await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", event, now))
     assert await reconciliation.process_event(scene.ports) == 1
     assert (await scene.booking(booking)).status is status
     assert await reconciliation.process_event(scene.ports) == 0
@@ -166,11 +166,11 @@ async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
     """A new event is processed before failed ones."""
     first = await scene.accepted()
     for number in range(3):
-        nudge = make_processor_event(
+        event = make_processor_event(
             intent_id=first.id + 100 + number, payment_ref=f"fpay_{number}"
         )
         await scene.ports.store.run_transaction(
-            lambda tx, nudge=nudge: tx.inbox.add_event("fake", nudge, scene.ports.clock.wall())
+            lambda tx, event=event: tx.inbox.add_event("fake", event, scene.ports.clock.wall())
         )
     monkeypatch.setattr(
         scene.ports.payments, "find_intent", failing(OutcomeUnknown()), raising=False

@@ -24,9 +24,9 @@ from stripe import (
 )
 from stripe.checkout import Session
 
-from staffbooking_adapters.stripe import facts
-from staffbooking_adapters.stripe.marks import DeploymentTags
-from staffbooking_adapters.stripe.reading import get_id, list_all, metadata_dict
+from staffbooking_adapters.stripe import mapping
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
+from staffbooking_adapters.stripe.documents import get_id, list_all, metadata_dict
 from staffbooking_core.domain.payments.processor import IntentRefs, Snapshot
 
 _creation_order = attrgetter("created", "id")
@@ -125,22 +125,24 @@ def _build_snapshot(found: _StripeObjects, tags: DeploymentTags, refs: IntentRef
         if get_id(each.payment_intent) in paid
     ]
     currencies = {intent.currency for intent in paid.values()}
-    chargebacks = (facts.chargeback(dispute) for dispute in disputes)
+    chargebacks = (mapping.chargeback(dispute) for dispute in disputes)
     return Snapshot(
         intent_id=refs.intent_id,
         checkouts=tuple(
-            facts.checkout(found.sessions[ref], op_id) for ref, op_id in refs.checkouts
+            mapping.checkout(found.sessions[ref], op_id) for ref, op_id in refs.checkouts
         ),
-        payments=tuple(facts.payment(intent) for intent in paid.values()),
-        refunds=tuple(facts.refund(each, tags) for each in refunds),
+        payments=tuple(mapping.payment(intent) for intent in paid.values()),
+        refunds=tuple(mapping.refund(each, tags) for each in refunds),
         payouts=tuple(
-            facts.payout(each, tags) for each in sorted(found.transfers, key=_creation_order)
+            mapping.payout(each, tags) for each in sorted(found.transfers, key=_creation_order)
         ),
         reversals=tuple(
-            facts.reversal(each, tags) for each in sorted(found.reversals, key=_creation_order)
+            mapping.reversal(each, tags) for each in sorted(found.reversals, key=_creation_order)
         ),
         chargebacks=tuple(filter(None, chargebacks)),
-        fees=tuple(facts.fees(_balance_transactions(paid.values(), refunds, disputes), currencies)),
+        fees=tuple(
+            mapping.fees(_balance_transactions(paid.values(), refunds, disputes), currencies)
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from staffbooking_core.request_context import CURRENT_REQUEST_ID, caused_by_request
+from staffbooking_core.request_id import CURRENT_REQUEST_ID, caused_by_request
 
 
 def test_work_has_the_id_of_its_request() -> None:

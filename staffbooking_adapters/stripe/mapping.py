@@ -17,8 +17,8 @@ from stripe import (
 from stripe.checkout import Session
 from stripe.v2.core import Account
 
-from staffbooking_adapters.stripe.marks import DeploymentTags
-from staffbooking_adapters.stripe.reading import from_timestamp, get_id, get_path, metadata_dict
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
+from staffbooking_adapters.stripe.documents import from_timestamp, get_id, get_path, metadata_dict
 from staffbooking_core.domain.payments.payees import PayeeState
 from staffbooking_core.domain.payments.processor import (
     Chargeback,

@@ -15,9 +15,9 @@ from typing import Final
 
 from stripe import Event, V1Services
 
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
+from staffbooking_adapters.stripe.documents import list_all
 from staffbooking_adapters.stripe.events import ACCOUNT_UPDATED_TYPE, EVENT_TYPES, processor_events
-from staffbooking_adapters.stripe.marks import DeploymentTags
-from staffbooking_adapters.stripe.reading import list_all
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 
 _OVERLAP_SECONDS: Final = 10 * 60
@@ -38,7 +38,7 @@ timeout."""
 _LISTED_TYPES: Final = [*EVENT_TYPES, ACCOUNT_UPDATED_TYPE]
 
 
-async def list_changes(
+async def list_events(
     api: V1Services, tags: DeploymentTags, cursor: str | None
 ) -> tuple[Sequence[ProcessorEvent], str]:
     """The events since the cursor, oldest first, and the new cursor. Raises the SDK's errors."""
@@ -68,6 +68,6 @@ async def list_changes(
         start += window
         window *= 2
     translated = tuple(
-        nudge for event in found for nudge in processor_events(event.to_dict(), tags)
+        event for listed in found for event in processor_events(listed.to_dict(), tags)
     )
     return translated, str(min(start, end))

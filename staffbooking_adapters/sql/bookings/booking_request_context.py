@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, bindparam, literal_column, select
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.accounts.store import USER_COLUMNS
 from staffbooking_adapters.sql.companions.reader import (
     holds_slot_of_companion,
     is_listed,
@@ -18,13 +17,10 @@ from staffbooking_adapters.sql.companions.reader import (
 )
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.schema.bookings import (
-    booking_numbers,
-    bookings,
-    companions,
-    sandbox_clock,
-    users,
-)
+from staffbooking_adapters.sql.schema.accounts import USER_COLUMNS, users
+from staffbooking_adapters.sql.schema.bookings import booking_numbers, bookings
+from staffbooking_adapters.sql.schema.companions import companions
+from staffbooking_adapters.sql.schema.sandbox import sandbox_clock
 from staffbooking_core.domain.accounts.users import full_name
 from staffbooking_core.ports import BookableCompanion
 

@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 from stripe import Dispute, Refund
 
-from staffbooking_adapters.stripe import facts
-from staffbooking_adapters.stripe.marks import DeploymentTags
+from staffbooking_adapters.stripe import mapping
+from staffbooking_adapters.stripe.deployment_tags import DeploymentTags
 from staffbooking_adapters.testing.builders import MINUTE
 from staffbooking_adapters.testing.processor.base import (
     CALL_TIMEOUT_SECONDS,
@@ -180,7 +180,7 @@ async def test_refunds_are_listed_oldest_first(stripe: ProcessorBench) -> None:
 def test_each_refund_status_is_mapped(status: str | None, ours: RefundStatus) -> None:
     """Each status of Stripe is mapped to settled, failed or pending."""
     document = {"id": "re_1", "amount": 5, "status": status, "metadata": {}}
-    found = facts.refund(Refund.construct_from(document, None), TAGS)
+    found = mapping.refund(Refund.construct_from(document, None), TAGS)
     assert found == RefundState("re_1", ours, 5, None)
 
 
@@ -235,7 +235,7 @@ def test_a_dispute_is_judged_by_its_movements(
             {"object": "balance_transaction", "amount": amount} for amount in moved
         ],
     }
-    found = facts.chargeback(Dispute.construct_from(document, None))
+    found = mapping.chargeback(Dispute.construct_from(document, None))
     assert found == (None if ours is None else Chargeback("du_1", 20_000, ours, "pi_1"))
 
 
