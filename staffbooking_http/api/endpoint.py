@@ -73,16 +73,16 @@ class AddressVerdicts:
     def __init__(self) -> None:
         self._verdicts: dict[str, RateLimitDecision] = {}
 
-    def add(self, scope: str, verdict: RateLimitDecision) -> None:
+    def add(self, window_key: str, verdict: RateLimitDecision) -> None:
         """Store a decision; beyond _MAX_ADDRESS_VERDICTS the oldest one is removed."""
-        self._verdicts.pop(scope, None)
-        self._verdicts[scope] = verdict
+        self._verdicts.pop(window_key, None)
+        self._verdicts[window_key] = verdict
         if len(self._verdicts) > _MAX_ADDRESS_VERDICTS:
             del self._verdicts[next(iter(self._verdicts))]
 
-    def find(self, scope: str, now: datetime) -> RateLimitDecision | None:
+    def find(self, window_key: str, now: datetime) -> RateLimitDecision | None:
         """The decision about an address, if its window has not ended."""
-        verdict = self._verdicts.get(scope)
+        verdict = self._verdicts.get(window_key)
         return verdict if verdict is not None and verdict.reset > now.timestamp() else None
 
 
@@ -278,7 +278,7 @@ class Endpoint:
     """Whether `UploadLimiter` bounds the concurrent calls, as bodies are large and slow to
     process."""
     query: type | None = None
-    rate_limit_name: str | None = None
+    additional_rate_limit_name: str | None = None
     """The name of the endpoint's own limit, counted in addition to the general one."""
     check_target: Handler | None = None
     """Raises NotFound and Forbidden for the path's target. Called when the input is invalid,
@@ -330,7 +330,7 @@ class Endpoint:
 
     def rate_limit_rules(self, limits: RateLimits) -> tuple[RateLimit, ...]:
         """The rate limits that count a call, the most specific first."""
-        name, general = self.rate_limit_name, (limits.general,)
+        name, general = self.additional_rate_limit_name, (limits.general,)
         return general if name is None else (getattr(limits, name), *general)
 
 

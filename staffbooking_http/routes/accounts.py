@@ -233,7 +233,7 @@ async def choose_notifications(call: Call) -> Reply:
     description="The records of the other endpoints; a profile that does not exist is null. "
     "It has no secrets. The response is streamed: an interrupted one is not valid JSON. "
     "At most {export_limit} times {export_rate}.",
-    rate_limit_name="export",
+    additional_rate_limit_name="export",
     response_schema=type_schema(PersonalDataRecord),
 )
 async def export_data(call: Call) -> Reply:
@@ -272,7 +272,7 @@ async def erase_account(call: Call) -> Reply:
     summary="Send an inquiry to the operators",
     body=SubmitInquiry,
     status=201,
-    rate_limit_name="contact",
+    additional_rate_limit_name="contact",
     response_schema=_SUCCESS_SCHEMA,
 )
 async def send_inquiry(call: Call) -> Reply:

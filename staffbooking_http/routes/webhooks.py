@@ -35,10 +35,10 @@ from staffbooking_http.api.response_schemas import (
 
 _RESOURCE_NAME = "Webhook"
 _READ_ACCESS = ApiKeyOrSessionAccess(
-    Permission.READ, check_subscription, rate_limit_name="webhooks"
+    Permission.READ, check_subscription, replacing_rate_limit_name="webhooks"
 )
 _WRITE_ACCESS = ApiKeyOrSessionAccess(
-    Permission.BOOK, check_subscription, rate_limit_name="webhooks"
+    Permission.BOOK, check_subscription, replacing_rate_limit_name="webhooks"
 )
 
 _Event = Annotated[EventRecord, JsonSchema(title="Event")]
