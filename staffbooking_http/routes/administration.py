@@ -31,7 +31,6 @@ from staffbooking_core.representations.administration import (
 )
 from staffbooking_core.usecases.accounts import administration, audit
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from staffbooking_core.usecases.companions import reviews
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_http.api.endpoint import Call
@@ -205,9 +204,8 @@ async def list_people(call: Call, limit: int, offset: int) -> Sequence[object]:
 async def disable_person(call: Call, ports: Ports) -> object:
     user = await administration.get_user_by_id(ports, call.path_id("User"))
     wanted: DisablePerson = call.parsed_input
-    decision = None if wanted.bookings is None else BookingsDecision(wanted.bookings)
     done = await disabling.disable_user(
-        ports, user.email, decision, wanted.reason, actor_id=call.user.id
+        ports, user.email, wanted.bookings, wanted.reason, actor_id=call.user.id
     )
     return person_record(done.user)
 
