@@ -30,8 +30,8 @@ from staffbooking_core.representations.administration import (
     person_record,
 )
 from staffbooking_core.usecases.accounts import administration, audit
-from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.bookings import alerts, disabling
+from staffbooking_core.usecases.companions import approvals, reviews
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.query_string import (
@@ -103,14 +103,14 @@ _WEBHOOK = AuditedResource(
 )
 async def list_companions(call: Call, limit: int, offset: int) -> Sequence[object]:
     wanted: ListCompanionsForOperators = call.parsed_input
-    found = await administration.list_companions(call.ports, 0, limit, offset, wanted.status)
+    found = await approvals.list_companions(call.ports, 0, limit, offset, wanted.status)
     emails = await administration.emails_of(call.ports, [each.id for each in found])
     currency = call.ports.policy.currency
     return [admin_companion_record(each, currency, emails) for each in found]
 
 
 async def _set_approval(call: Call, ports: Ports, approval: Approval) -> object:
-    changed = await administration.set_approval(ports, call.path_id("Companion"), approval)
+    changed = await approvals.set_approval(ports, call.path_id("Companion"), approval)
     emails = await administration.emails_of(ports, [changed.id])
     return admin_companion_record(changed, ports.policy.currency, emails)
 
@@ -138,14 +138,14 @@ async def reject_companion(call: Call, ports: Ports) -> object:
 )
 async def list_portfolio(call: Call, limit: int, offset: int) -> Sequence[object]:
     wanted: ListPortfolioForOperators = call.parsed_input
-    found = await administration.list_portfolio_items(call.ports, wanted.status, 0, limit, offset)
+    found = await approvals.list_portfolio_items(call.ports, wanted.status, 0, limit, offset)
     emails = await administration.emails_of(call.ports, {each.companion_id for each in found})
     return [admin_portfolio_record(each, emails) for each in found]
 
 
 async def _moderate(call: Call, ports: Ports, status: PortfolioItemStatus) -> object:
     reason: str = call.parsed_input.reason
-    item = await administration.moderate_item(ports, call.path_id("Portfolio item"), status, reason)
+    item = await approvals.moderate_item(ports, call.path_id("Portfolio item"), status, reason)
     emails = await administration.emails_of(ports, [item.companion_id])
     return admin_portfolio_record(item, emails)
 
@@ -245,7 +245,7 @@ async def disable_webhook(call: Call, ports: Ports) -> object:
 
 @list_endpoint("alerts", AlertRecord, "The newest first.")
 async def list_alerts(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await administration.list_alerts(call.ports, limit, offset)
+    found = await alerts.list_alerts(call.ports, limit, offset)
     return [alert_record(*each) for each in found]
 
 

@@ -22,7 +22,6 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, invalid_field
 from staffbooking_core.operator_inputs import OperatorDecision
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import details
 from staffbooking_core.usecases.payments import booking_money, payouts, refunds
 from staffbooking_core.usecases.payments.booking_money import BookingMoney, PayoutAct
@@ -184,7 +183,7 @@ async def list_money(request: PageRequest) -> Template:
 
 async def _payout_rows(ports: Ports, show: _Show, limit: int, offset: int) -> list[_Row]:
     status = _PAYOUT_STATUSES[show]
-    found = await administration.list_payouts(ports, limit, offset, status)
+    found = await payouts.list_payouts(ports, limit, offset, status)
     sent = await payouts.payout_operations(ports, found)
 
     def row(booking: Booking) -> _Row:
