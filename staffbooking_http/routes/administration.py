@@ -7,7 +7,6 @@ from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription
-from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.operator_inputs import (
     DisablePerson,
@@ -47,30 +46,20 @@ async def _check_person(call: Call) -> object:
 
 
 async def _check_companion(call: Call) -> object:
-    async with call.ports.store.read_view() as view:
-        return _require(await view.companions.companion(call.path_id("Companion")), "Companion")
+    return await approvals.get_companion(call.ports, call.path_id("Companion"))
 
 
 async def _check_portfolio_item(call: Call) -> object:
-    name = "Portfolio item"
-    async with call.ports.store.read_view() as view:
-        return _require(await view.portfolio.portfolio_item(call.path_id(name)), name)
+    return await approvals.get_portfolio_item(call.ports, call.path_id("Portfolio item"))
 
 
 async def _check_review(call: Call) -> object:
-    async with call.ports.store.read_view() as view:
-        return _require(await view.reviews.review(call.path_id("Review")), "Review")
+    return await reviews.get_review(call.ports, call.path_id("Review"))
 
 
 async def _check_webhook(call: Call) -> object:
     await endpoints.authorize(call.ports, None, call.path_id("Webhook"))
     return None
-
-
-def _require(found: object | None, resource_name: str) -> object:
-    if found is None:
-        raise NotFound(resource_name)
-    return found
 
 
 _COMPANION = AuditedResource(

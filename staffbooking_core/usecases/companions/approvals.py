@@ -22,8 +22,10 @@ from staffbooking_core.validation import validated
 __all__ = [
     "CompanionCase",
     "WaitingApprovals",
+    "get_companion",
     "get_companion_case",
     "get_item_case",
+    "get_portfolio_item",
     "list_companions",
     "list_portfolio_items",
     "list_waiting",
@@ -49,6 +51,24 @@ async def list_companions(
 
 
 @validated
+async def get_companion(ports: Ports, companion_id: int) -> Companion:
+    """A companion, listed or not; a draft for a staff member who has not saved a profile yet.
+    Raises NotFound."""
+    async with ports.store.read_view() as view:
+        companion = await view.companions.companion(companion_id)
+        if companion is None:
+            user = _require_staff_member(await view.accounts.user(companion_id))
+            companion = draft_companion(user)
+    return companion
+
+
+def _require_staff_member(user: User | None) -> User:
+    if user is None or user.role is not Role.STAFF or user.erased_at is not None:
+        raise NotFound("Companion")
+    return user
+
+
+@validated
 async def list_portfolio_items(
     ports: Ports,
     status: PortfolioItemStatus | None = None,
@@ -60,6 +80,16 @@ async def list_portfolio_items(
     by id; with a status, those alone."""
     async with ports.store.read_view() as view:
         return await view.portfolio.portfolio_items(status, after_id, limit, offset)
+
+
+@validated
+async def get_portfolio_item(ports: Ports, item_id: int) -> PortfolioItem:
+    """A portfolio item, shown or not. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        item = await view.portfolio.portfolio_item(item_id)
+    if item is None:
+        raise NotFound("Portfolio item")
+    return item
 
 
 @frozen
@@ -119,9 +149,7 @@ async def get_companion_case(ports: Ports, companion_id: int) -> CompanionCase:
     """A companion with its account and portfolio; a draft where none is stored. Raises NotFound,
     also for an erased person."""
     async with ports.store.read_view() as view:
-        user = await view.accounts.user(companion_id)
-        if user is None or user.role is not Role.STAFF or user.erased_at is not None:
-            raise NotFound("Companion")
+        user = _require_staff_member(await view.accounts.user(companion_id))
         known = await view.companions.companion(companion_id)
         items = await view.portfolio.portfolio_items_of(companion_id)
     return CompanionCase(user, known or draft_companion(user), items, known is not None)
@@ -130,10 +158,7 @@ async def get_companion_case(ports: Ports, companion_id: int) -> CompanionCase:
 @validated
 async def get_item_case(ports: Ports, item_id: int) -> tuple[PortfolioItem, CompanionCase]:
     """A portfolio item with its companion. Raises NotFound."""
-    async with ports.store.read_view() as view:
-        item = await view.portfolio.portfolio_item(item_id)
-    if item is None:
-        raise NotFound("Portfolio item")
+    item = await get_portfolio_item(ports, item_id)
     return item, await get_companion_case(ports, item.companion_id)
 
 
@@ -149,9 +174,8 @@ async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> C
     async def unit(tx: Transaction) -> Companion:
         companion = await tx.companions.lock_companion(companion_id)
         if companion is None:
-            user = await tx.accounts.lock_user(companion_id)  # Holds up their own first change.
-            if user is None or user.role is not Role.STAFF or user.erased_at is not None:
-                raise NotFound("Companion")
+            # The lock holds up their own first change.
+            user = _require_staff_member(await tx.accounts.lock_user(companion_id))
             companion = await tx.companions.lock_companion(user.id) or draft_companion(user)
         if approval is Approval.APPROVED and (lacking := missing_fields(companion)):
             fields = ", ".join(lacking)
