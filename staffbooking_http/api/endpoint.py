@@ -282,7 +282,8 @@ class Endpoint:
     """The name of the endpoint's own limit, counted in addition to the general one."""
     check_target: Handler | None = None
     """Raises NotFound and Forbidden for the path's target. Called when the input is invalid,
-    because these errors precede input errors (CONTRACT 1)."""
+    because these errors precede input errors (CONTRACT 1). Every endpoint with a target has one,
+    except for a GET without a query, whose handler does the same."""
     build_booking_reply: Callable[[Call, Booking], Reply] | None = None
     """Builds the success reply of a booking request, which is stored under an Idempotency-Key in
     the statement that stores the booking."""

@@ -123,12 +123,18 @@ async def list_sessions(call: Call) -> Reply:
     return Reply(200, codec.encode({"sessions": records}))
 
 
+async def _check_session(call: Call) -> Reply:
+    await accounts.get_session(call.ports, call.user, call.params[0])
+    return Reply(200)
+
+
 @endpoint(
     "DELETE",
     "/auth/sessions/{id}",
     SessionAccess(),
     operation_id="endSession",
     summary="End one of your sessions",
+    check_target=_check_session,
     response_schema=_SUCCESS_SCHEMA,
     not_found_name="Session",
 )

@@ -341,6 +341,7 @@ async def checkout(call: Call) -> Reply:
     "/bookings/{id}/cancellation-quote",
     SessionAccess(),
     operation_id="quoteCancellation",
+    check_target=_authorization_check(Trigger.CANCEL),
     summary="Quote the refund of a cancellation",
     description="The quote is valid for {quote_lifetime}; pass it to `cancel`.",
     response_schema=type_schema(CancellationQuoteRecord),
