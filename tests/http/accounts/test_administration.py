@@ -264,6 +264,16 @@ async def test_a_payout_is_held_and_released(
     assert "@" in listed["companion_email"]
 
 
+async def test_a_payout_has_its_version(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
+    """The version of a listed payout is the one that If-Match takes, and rises with a change."""
+    booking = await scene.completed()
+    [listed] = json_body(await admin.get("/api/admin/payouts"))["payouts"]
+    assert listed["version"] == booking.version
+    path, given = f"/api/admin/payouts/{booking.code}/hold", {"if-match": f'"{listed["version"]}"'}
+    held = json_body(await admin.post(path, json=REASON, headers=given))["payout"]
+    assert held["version"] > listed["version"]
+
+
 async def test_a_failed_refund_is_retried(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
     """A refused refund is listed with its customer and an alert, until it is ordered again."""
     booking = await scene.paid()
