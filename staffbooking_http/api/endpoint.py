@@ -24,7 +24,7 @@ from attrs import field, frozen
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import BOOKING_CODE_LENGTH, Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
 from staffbooking_core.policy import Policy
@@ -44,7 +44,6 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
-BOOKING_CODE_LENGTH = 14
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key of the request's id in its scope."""
