@@ -27,8 +27,9 @@ from staffbooking_core.usecases.payments import booking_money, payouts, refunds
 from staffbooking_core.usecases.payments.booking_money import BookingMoney, PayoutAct
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.operator_acts import run_operator_act
 from staffbooking_http.pages.administration.access import require_operator
-from staffbooking_http.pages.administration.decisions import ReasonDraft, decide
+from staffbooking_http.pages.administration.decision_pages import ReasonDraft
 from staffbooking_http.pages.administration.ledger_texts import (
     event_texts,
     movement_texts,
@@ -276,7 +277,7 @@ async def submit_act(request: PageRequest) -> Template | Redirect:
         return await act.change(ports, code, reason)
 
     try:
-        await decide(call, operator, act.word, act.subject, code, reason, change)
+        await run_operator_act(call, operator.user.id, act.word, act.subject, code, reason, change)
     except RuleBroken:  # Done meanwhile: the page shows how it stands.
         return _to_booking(money)
     return _to_booking(money, f"?done={act.path}")
