@@ -12,6 +12,7 @@ from staffbooking_http.api.access import (
     ApiKeyAccess,
     ApiKeyOrSessionAccess,
     SessionAccess,
+    UserCheck,
     require_admin,
     require_staff,
 )
@@ -46,8 +47,11 @@ async def client_of(world: HttpDeployment, row: Endpoint) -> httpx.AsyncClient:
         case ApiKeyAccess(permission) | ApiKeyOrSessionAccess(permission):
             return world.client_with_key(await world.add_api_key(world.subscriber, permission))
         case SessionAccess(check_user):
-            users = {require_staff: world.companion, require_admin: world.admin}
-            return await world.signed_in_client(users.get(check_user, world.customer).id)
+            ids: dict[UserCheck | None, int] = {
+                require_staff: world.companion.id,
+                require_admin: world.admin.id,
+            }
+            return await world.signed_in_client(ids.get(check_user, world.customer.id))
     return world.client()
 
 
