@@ -153,12 +153,12 @@ def _class_hook(converter: Converter, cls: Any) -> StructureHook:
     def structure_class(given: Any, kind: Any) -> Any:
         if not isinstance(given, Mapping):
             raise ValueError("must be an object")
-        said = {
+        provided = {
             name: value
             for name, value in given.items()
             if name in known and (value is not None or name in emptied)
         }
-        return make(said, kind)
+        return make(provided, kind)
 
     return structure_class
 
@@ -168,16 +168,16 @@ def _cached_hook(make: StructureHook) -> StructureHook:
     are cached, keyed by type too: true is not 1."""
 
     @lru_cache(maxsize=4096, typed=True)
-    def of_said(kind: Any, /, **said: Any) -> Any:
-        return make(said, kind)
+    def structure_provided(kind: Any, /, **provided: Any) -> Any:
+        return make(provided, kind)
 
-    def of_hours(said: Mapping[str, Any], kind: Any) -> Any:
+    def structure_hours(provided: Mapping[str, Any], kind: Any) -> Any:
         try:
-            return of_said(kind, **said)
+            return structure_provided(kind, **provided)
         except TypeError:  # A list or an object in place of a text.
-            return make(said, kind)
+            return make(provided, kind)
 
-    return of_hours
+    return structure_hours
 
 
 def _accepts_null(field: attrs.Attribute[Any]) -> bool:
@@ -187,9 +187,9 @@ def _accepts_null(field: attrs.Attribute[Any]) -> bool:
 
 def _optional_hook(converter: Converter, kind: Any) -> StructureHook:
     """The hook of an `Unset` field that is present: that of its other types."""
-    said = reduce(or_, (one for one in get_args(kind) if one is not Unset))
-    of_said = converter.get_structure_hook(said)
-    return lambda given, _: of_said(given, said)
+    provided = reduce(or_, (one for one in get_args(kind) if one is not Unset))
+    structure_provided = converter.get_structure_hook(provided)
+    return lambda given, _: structure_provided(given, provided)
 
 
 def _is_one_kind_or_none(kind: Any) -> bool:
@@ -200,9 +200,9 @@ def _is_one_kind_or_none(kind: Any) -> bool:
 def _none_or_hook(converter: Converter, kind: Any) -> StructureHook:
     """The hook of a value that may be None. The hook of cattrs looks the other type up each time,
     which took a third of the time of a query."""
-    [said] = (one for one in get_args(kind) if one is not type(None))
-    of_said = converter.get_structure_hook(said)
-    return lambda given, _: None if given is None else of_said(given, said)
+    [provided] = (one for one in get_args(kind) if one is not type(None))
+    structure_provided = converter.get_structure_hook(provided)
+    return lambda given, _: None if given is None else structure_provided(given, provided)
 
 
 def _structure_choice(value: Any, kind: type[StrEnum]) -> StrEnum:

@@ -24,8 +24,9 @@ Subject = Literal[
     "dispute",
     "payout",
     "refund",
+    "inquiry",
 ]
-"""The core's values, so that help does not load the core."""
+"""The core's values, so that help does not load the core; a test compares them."""
 
 _ORIGIN = "cli"
 

@@ -29,7 +29,7 @@ Role = Literal["customer", "staff", "admin"]
 Tier = Literal["none", "basic", "enterprise"]
 Status = Literal["pending", "accepted", "paid", "completed", "cancelled", "disputed"]
 Approval = Literal["pending", "approved", "suspended"]
-BookingsDecision = Literal["cancel", "keep"]
+BookingsDecisionOption = Literal["cancel", "keep"]
 ItemStatus = Literal["pending", "approved", "rejected"]
 
 

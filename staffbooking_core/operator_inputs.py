@@ -15,7 +15,7 @@ from staffbooking_core.inputs import MultilineText
 
 __all__ = [
     "ApprovalAct",
-    "BookingsOfDisabled",
+    "BookingsDecision",
     "DecideApproval",
     "DecideEndpoint",
     "DecideReview",
@@ -64,16 +64,18 @@ class ResolveDispute(DisputeDecision):
     """Read by both parties, and kept in the audit."""
 
 
-class BookingsOfDisabled(StrEnum):
-    """What becomes of the accepted and paid bookings of a disabled person."""
+class BookingsDecision(StrEnum):
+    """What becomes of a disabled person's accepted and paid bookings that have not ended."""
 
     CANCEL = "cancel"
+    """They are cancelled with a full refund, as an admin does it."""
     KEEP = "keep"
+    """They go on; payouts to the account are held."""
 
 
 @frozen(kw_only=True)
 class DisablePerson(OperatorDecision):
-    bookings: BookingsOfDisabled | None = None
+    bookings: BookingsDecision | None = None
 
 
 @frozen(kw_only=True)

@@ -16,12 +16,12 @@ class LocalChat:
         self._subscribers: list[Subscriber] = []
 
     def publish_messages_stored(self) -> None:
-        for ears in tuple(self._subscribers):
-            ears.on_messages_stored()
+        for subscriber in tuple(self._subscribers):
+            subscriber.on_messages_stored()
 
     def publish(self, broadcast: Broadcast) -> None:
-        for ears in tuple(self._subscribers):
-            ears.on_broadcast(broadcast)
+        for subscriber in tuple(self._subscribers):
+            subscriber.on_broadcast(broadcast)
 
     @asynccontextmanager
     async def subscribe(self, subscriber: Subscriber) -> AsyncIterator[None]:

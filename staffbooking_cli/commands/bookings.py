@@ -67,12 +67,10 @@ def list_(
 ) -> None:
     """List a page of all bookings, latest event first."""
     from staffbooking_core.domain.bookings import lifecycle
-    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.bookings import overview
 
     status_filter = None if status is None else lifecycle.BookingStatus(status)
-    found = run_command(
-        lambda ports: administration.list_bookings(ports, status_filter, page, limit)
-    )
+    found = run_command(lambda ports: overview.list_all_bookings(ports, status_filter, page, limit))
     print_page("bookings", COLUMNS, [*map(booking_record, found)], page, limit, as_json)
 
 

@@ -43,13 +43,14 @@ def list_(
     from staffbooking_core.domain.companions import companion as companions_companion
     from staffbooking_core.representations.administration import admin_companion_record
     from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.companions import approvals
 
     wanted = None if status is None else companions_companion.Approval(status)
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[Mapping[str, Any]]:
             last_id = 0
-            while page := await administration.list_companions(
+            while page := await approvals.list_companions(
                 ports, last_id, PAGE_SIZE, approval=wanted
             ):
                 emails = await administration.emails_of(ports, [each.id for each in page])
@@ -89,10 +90,11 @@ def _decide(
     from staffbooking_core.domain.companions import companion as companions_companion
     from staffbooking_core.representations.administration import admin_companion_record
     from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.companions import approvals
 
     async def work(ports: Ports) -> Mapping[str, Any]:
         decided = companions_companion.Approval(approval)
-        changed = await administration.set_approval(ports, companion_id, decided)
+        changed = await approvals.set_approval(ports, companion_id, decided)
         emails = await administration.emails_of(ports, [companion_id])
         return admin_companion_record(changed, ports.policy.currency, emails)
 

@@ -42,10 +42,10 @@ def list_(
 
     A payout is frozen while it is on hold or its booking is under dispute.
     """
-    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.payments import payouts
 
     async def work(ports: Ports) -> None:
-        found = await administration.list_payouts(ports, limit)
+        found = await payouts.list_payouts(ports, limit)
         await render.print_list("payouts", COLUMNS, _payout_records(ports, found), as_json)
 
     run_command(work)

@@ -36,16 +36,14 @@ def list_(
 ) -> None:
     """List the items of all companions, ordered by id."""
     from staffbooking_core.domain.companions import portfolio
-    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.companions import approvals
 
     wanted = None if status is None else portfolio.PortfolioItemStatus(status)
 
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
             async for item in iterate_pages(
-                lambda after, limit: administration.list_portfolio_items(
-                    ports, wanted, after, limit
-                )
+                lambda after, limit: approvals.list_portfolio_items(ports, wanted, after, limit)
             ):
                 yield _item_record(item)
 
@@ -75,11 +73,11 @@ def _set_status(
     as_json: bool,
 ) -> None:
     from staffbooking_core.domain.companions import portfolio
-    from staffbooking_core.usecases.accounts import administration
+    from staffbooking_core.usecases.companions import approvals
 
     judged = portfolio.PortfolioItemStatus(status)
     item = run_operator_command(
-        lambda ports: administration.moderate_item(ports, item_id, judged),
+        lambda ports: approvals.moderate_item(ports, item_id, judged),
         act,
         "portfolio_item",
         item_id,

@@ -15,7 +15,7 @@ from staffbooking_cli.listing import iterate_pages
 from staffbooking_cli.operators import run_operator_command
 from staffbooking_cli.options import (
     AsJson,
-    BookingsDecision,
+    BookingsDecisionOption,
     By,
     Email,
     Reason,
@@ -174,7 +174,7 @@ def subscribe(
 def disable(
     email: Email,
     bookings: Annotated[
-        BookingsDecision | None,
+        BookingsDecisionOption | None,
         typer.Option(help="What becomes of accepted and paid bookings that have not ended."),
     ] = None,
     reason: Reason = None,
@@ -187,9 +187,10 @@ def disable(
     are ahead, --bookings is needed: cancel (full refunds) or keep; without it they are listed and
     nothing is changed.
     """
+    from staffbooking_core.operator_inputs import BookingsDecision
     from staffbooking_core.usecases.bookings import disabling
 
-    decision = None if bookings is None else disabling.BookingsDecision(bookings)
+    decision = None if bookings is None else BookingsDecision(bookings)
 
     async def work(ports: Ports) -> disabling.DisabledAccount:
         try:

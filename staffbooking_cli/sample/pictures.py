@@ -11,8 +11,7 @@ from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.companions import images, profiles
+from staffbooking_core.usecases.companions import approvals, images, profiles
 
 
 async def add_portrait(ports: Ports, actor: Actor, person: SamplePerson) -> None:
@@ -40,4 +39,4 @@ async def add_portfolio(
         )
         item = await profiles.add_portfolio_item(ports, actor, command)
         if number < approved:
-            await administration.moderate_item(ports, item.id, PortfolioItemStatus.APPROVED)
+            await approvals.moderate_item(ports, item.id, PortfolioItemStatus.APPROVED)

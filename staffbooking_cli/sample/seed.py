@@ -38,6 +38,7 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import sandbox
 from staffbooking_core.usecases.accounts import administration, api_keys
 from staffbooking_core.usecases.accounts.administration import CreateUser
+from staffbooking_core.usecases.bookings import overview
 from staffbooking_core.usecases.companions import imports
 from staffbooking_core.usecases.notifications import inquiries
 
@@ -95,7 +96,7 @@ async def fill_database(ports: Ports) -> None:
     interrupted, only the people are completed: its past is not walked twice."""
     now = ports.clock.wall()
     people = market.sample_companions(now.date())
-    if await administration.list_bookings(ports, limit=1):
+    if await overview.list_all_bookings(ports, limit=1):
         await _import_people(ports, people)
         await _create_customers(ports)
     else:

@@ -41,6 +41,7 @@ from staffbooking_core.representations.json_types import (
     Id,
     JsonSchema,
     Money,
+    PositiveCount,
     Timestamp,
     format_instant,
 )
@@ -167,7 +168,8 @@ def admin_dispute_record(booking: Booking, policy: Policy, emails: Emails) -> Ad
 
 
 class AdminPayoutRecord(TypedDict):
-    """The payout of a booking; `left` is the amount not yet sent, `promised_by` its deadline."""
+    """The payout of a booking; `left` is the amount not yet sent, `promised_by` its deadline,
+    `version` the booking's."""
 
     booking_code: BookingCode
     status: BookingStatus
@@ -186,6 +188,7 @@ class AdminPayoutRecord(TypedDict):
     completed_at: Timestamp | None
     attempts: Count
     last_error: str | None
+    version: PositiveCount
 
 
 def admin_payout_record(
@@ -212,6 +215,7 @@ def admin_payout_record(
         "completed_at": format_instant(booking.completed_at),
         "attempts": 0 if operation is None else operation.attempts,
         "last_error": None if operation is None else operation.last_error,
+        "version": booking.version,
     }
 
 

@@ -31,7 +31,7 @@ from staffbooking_core.usecases.payments import payees, reconciliation
 from staffbooking_core.validation import validated, validated_lookup
 
 __all__ = [
-    "Happenings",
+    "SandboxActivity",
     "advance_clock",
     "complete_payee",
     "find_next_timer",
@@ -199,8 +199,8 @@ async def sign_in_sample_account(ports: Ports, user_id: int) -> tuple[User, str]
 
 
 @frozen
-class Happenings:
-    """What happened after a place in the order of things."""
+class SandboxActivity:
+    """Events and mails after a mark."""
 
     events: Sequence[bytes]
     """Encoded envelopes, the oldest first."""
@@ -221,14 +221,14 @@ async def find_next_timer(ports: Ports) -> NextTimer | None:
 
 @validated
 async def get_mark(ports: Ports) -> SandboxMark:
-    """The present place in the order of what happens. Raises NotFound without a sandbox."""
+    """The mark of the newest event and mail. Raises NotFound without a sandbox."""
     require_sandbox(ports)
     async with ports.store.read_view() as view:
         return await view.sandbox.mark()
 
 
 @validated
-async def list_happenings(ports: Ports, mark: SandboxMark, limit: int) -> Happenings:
+async def list_happenings(ports: Ports, mark: SandboxMark, limit: int) -> SandboxActivity:
     """Up to `limit` events and as many mails after a mark. Raises NotFound without a sandbox."""
     require_sandbox(ports)
     async with ports.store.read_view() as view:
@@ -237,7 +237,7 @@ async def list_happenings(ports: Ports, mark: SandboxMark, limit: int) -> Happen
         )
         mails = await view.sandbox.sent_mails_after(mark.mail_id, limit + 1)
     has_more = len(events) > limit or len(mails) > limit
-    return Happenings(events[:limit], mails[:limit], has_more)
+    return SandboxActivity(events[:limit], mails[:limit], has_more)
 
 
 @validated

@@ -88,17 +88,17 @@ class ApiKeyOrSessionAccess:
     """The permission that a key needs."""
     check_user: UserCheck | None = None
     """The check of a session's user."""
-    rate_limit_name: str | None = None
+    replacing_rate_limit_name: str | None = None
     """The name of a per-user limit, shared by keys and sessions, that replaces the general one."""
     is_rate_limited: bool = True
     identifies_caller: bool = True
 
     async def admit(self, call: Call) -> None:
-        if self.rate_limit_name is not None:
-            call.rules = (getattr(call.ports.policy.limits, self.rate_limit_name),)
+        if self.replacing_rate_limit_name is not None:
+            call.rules = (getattr(call.ports.policy.limits, self.replacing_rate_limit_name),)
         if not call.headers(b"authorization"):
             await SessionAccess(self.check_user).admit(call)
-        elif self.rate_limit_name is None:
+        elif self.replacing_rate_limit_name is None:
             await ApiKeyAccess(self.permission).admit(call)
         else:
             await _admit_api_key(call, self.permission, ())

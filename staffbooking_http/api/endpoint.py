@@ -24,7 +24,7 @@ from attrs import field, frozen
 from staffbooking_adapters.settings import IpNetwork
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts.users import Actor, Session, User, csrf_token
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import BOOKING_CODE_LENGTH, Booking
 from staffbooking_core.domain.shared.rate_limits import RateLimit, RateLimitDecision, RateLimits
 from staffbooking_core.errors import NotFound
 from staffbooking_core.policy import Policy
@@ -44,7 +44,6 @@ Receive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
-BOOKING_CODE_LENGTH = 14
 _JSON_MEDIA_TYPE = b"application/json"
 REQUEST_ID_KEY = "staffbooking_request_id"
 """The key of the request's id in its scope."""
@@ -73,16 +72,16 @@ class AddressVerdicts:
     def __init__(self) -> None:
         self._verdicts: dict[str, RateLimitDecision] = {}
 
-    def add(self, scope: str, verdict: RateLimitDecision) -> None:
+    def add(self, window_key: str, verdict: RateLimitDecision) -> None:
         """Store a decision; beyond _MAX_ADDRESS_VERDICTS the oldest one is removed."""
-        self._verdicts.pop(scope, None)
-        self._verdicts[scope] = verdict
+        self._verdicts.pop(window_key, None)
+        self._verdicts[window_key] = verdict
         if len(self._verdicts) > _MAX_ADDRESS_VERDICTS:
             del self._verdicts[next(iter(self._verdicts))]
 
-    def find(self, scope: str, now: datetime) -> RateLimitDecision | None:
+    def find(self, window_key: str, now: datetime) -> RateLimitDecision | None:
         """The decision about an address, if its window has not ended."""
-        verdict = self._verdicts.get(scope)
+        verdict = self._verdicts.get(window_key)
         return verdict if verdict is not None and verdict.reset > now.timestamp() else None
 
 
@@ -278,11 +277,12 @@ class Endpoint:
     """Whether `UploadLimiter` bounds the concurrent calls, as bodies are large and slow to
     process."""
     query: type | None = None
-    rate_limit_name: str | None = None
+    additional_rate_limit_name: str | None = None
     """The name of the endpoint's own limit, counted in addition to the general one."""
     check_target: Handler | None = None
     """Raises NotFound and Forbidden for the path's target. Called when the input is invalid,
-    because these errors precede input errors (CONTRACT 1)."""
+    because these errors precede input errors (CONTRACT 1). Every endpoint with a target has one,
+    except for a GET without a query, whose handler does the same."""
     build_booking_reply: Callable[[Call, Booking], Reply] | None = None
     """Builds the success reply of a booking request, which is stored under an Idempotency-Key in
     the statement that stores the booking."""
@@ -330,7 +330,7 @@ class Endpoint:
 
     def rate_limit_rules(self, limits: RateLimits) -> tuple[RateLimit, ...]:
         """The rate limits that count a call, the most specific first."""
-        name, general = self.rate_limit_name, (limits.general,)
+        name, general = self.additional_rate_limit_name, (limits.general,)
         return general if name is None else (getattr(limits, name), *general)
 
 

@@ -8,7 +8,7 @@ ERROR_CODES_BY_STATUS: dict[int, dict[str, str]] = {
         "malformed_request": "the request is not HTTP",
         "malformed_json": "the body is not a JSON object, or has a key twice",
         "missing_field": "required fields are missing or null: `errors` lists them all",
-        "body_timeout": "the body took more than 10 seconds to arrive",
+        "body_timeout": "the body took too long to arrive: 10 seconds, 60 with a file",
         "malformed_form": "the body is not a form of the declared type",
         "bad_signature": "the signature of a processor event is wrong or too old",
         "bad_handshake": "the Socket.IO request is not Engine.IO 4, or is out of sequence",

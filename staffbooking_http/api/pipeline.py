@@ -179,25 +179,28 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     handle = _handle_once if has_key else _handle
     if endpoint.check_target is None and not call.scope["query_string"]:
         return await handle(call, endpoint)
-    return await _check_target_first(call, endpoint, handle)
+    return await _handle_preferring_target_errors(call, endpoint, handle)
 
 
-async def _check_target_first(
+async def _handle_preferring_target_errors(
     call: Call, endpoint: Endpoint, handle: idempotency.EndpointHandler
 ) -> Reply:
-    """Handle a call. Before an error in the input is raised, the path's target is looked up."""
+    """Handle a call. If its input is invalid, the path's target is looked up, whose 404 and 403 are
+    raised in place of the error in the input."""
     try:
         return await handle(call, endpoint)
     except (InvalidInput, HttpError):
         if endpoint.check_target is not None:
             await endpoint.check_target(call)
         elif endpoint.method == "GET" and endpoint.query is None:
-            await endpoint.handler(call)  # It reads the target.
+            # Such a handler only reads its target: it is called for its 404, its reply is
+            # discarded.
+            await endpoint.handler(call)
         raise
 
 
 async def _handle_once(call: Call, endpoint: Endpoint) -> Reply:
-    handle = partial(_check_target_first, handle=_handle)
+    handle = partial(_handle_preferring_target_errors, handle=_handle)
     return await idempotency.handle_idempotently(call, endpoint, handle)
 
 

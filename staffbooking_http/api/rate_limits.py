@@ -19,7 +19,7 @@ from staffbooking_http.api import addresses
 from staffbooking_http.api.addresses import Address, is_trusted_proxy, parse_address
 from staffbooking_http.api.endpoint import Call, Header, Scope
 
-_ADDRESS_SCOPE_PREFIX = "general:addr:"
+_ADDRESS_WINDOW_PREFIX = "general:addr:"
 _RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
 
 
@@ -45,20 +45,20 @@ async def count_user(call: Call, user_id: int) -> None:
 
 
 async def reserve(call: Call, rule: RateLimit, subject: str) -> str:
-    """Count the call in the window of a rule; returns the window's name for `return_reserved`.
+    """Count the call in the window of a rule; returns the window's key for `return_reserved`.
     Raises RateLimitExceeded, and then has counted nothing."""
-    scope = f"{rule.name}:{subject}"
-    verdict = await _count_hit(call, scope, rule)
+    window_key = f"{rule.name}:{subject}"
+    verdict = await _count_hit(call, window_key, rule)
     if not verdict.allowed:
-        await return_reserved(call, scope)
+        await return_reserved(call, window_key)
         raise RateLimitExceeded(verdict, rule)
-    return scope
+    return window_key
 
 
-async def return_reserved(call: Call, scope: str) -> None:
+async def return_reserved(call: Call, window_key: str) -> None:
     """Uncount a reserved call that made nothing: of what a page's form makes, only what succeeds
     spends the window of its kind (CONTRACT 8)."""
-    await call.ports.admission.return_hit(scope, call.now)
+    await call.ports.admission.return_hit(window_key, call.now)
 
 
 async def count_address(call: Call) -> None:
@@ -67,10 +67,10 @@ async def count_address(call: Call) -> None:
     apply_verdicts(call, [await _count_hit(call, _general_window_key(call), rule)], [rule])
 
 
-async def _count_hit(call: Call, scope: str, rule: RateLimit) -> RateLimitDecision:
-    verdict = await call.ports.admission.count_hit(scope, rule, call.now)
-    if scope.startswith(_ADDRESS_SCOPE_PREFIX):
-        call.site.address_verdicts.add(scope, verdict)
+async def _count_hit(call: Call, window_key: str, rule: RateLimit) -> RateLimitDecision:
+    verdict = await call.ports.admission.count_hit(window_key, rule, call.now)
+    if window_key.startswith(_ADDRESS_WINDOW_PREFIX):
+        call.site.address_verdicts.add(window_key, verdict)
     return verdict
 
 

@@ -173,10 +173,10 @@ class ChannelHub:
         """Count an event, valid or not, against its user, over all connections and processes.
         Returns the error of one beyond the limit, or of one that could not be counted in time."""
         rule, now = self._ports.policy.limits.channel_user, self._ports.clock.wall()
-        scope = f"{rule.name}:user:{connection.user_id}"
+        window_key = f"{rule.name}:user:{connection.user_id}"
         try:
             with DatabaseTime(self._ports.policy.request_database_time.total_seconds()):
-                verdict = await self._ports.admission.count_hit(scope, rule, now)
+                verdict = await self._ports.admission.count_hit(window_key, rule, now)
         except StoreUnavailable as error:
             return error_frame(error, ref)
         return None if verdict.allowed else error_frame(RateLimitExceeded(verdict), ref)

@@ -123,12 +123,18 @@ async def list_sessions(call: Call) -> Reply:
     return Reply(200, codec.encode({"sessions": records}))
 
 
+async def _check_session(call: Call) -> Reply:
+    await accounts.get_session(call.ports, call.user, call.params[0])
+    return Reply(200)
+
+
 @endpoint(
     "DELETE",
     "/auth/sessions/{id}",
     SessionAccess(),
     operation_id="endSession",
     summary="End one of your sessions",
+    check_target=_check_session,
     response_schema=_SUCCESS_SCHEMA,
     not_found_name="Session",
 )
@@ -233,7 +239,7 @@ async def choose_notifications(call: Call) -> Reply:
     description="The records of the other endpoints; a profile that does not exist is null. "
     "It has no secrets. The response is streamed: an interrupted one is not valid JSON. "
     "At most {export_limit} times {export_rate}.",
-    rate_limit_name="export",
+    additional_rate_limit_name="export",
     response_schema=type_schema(PersonalDataRecord),
 )
 async def export_data(call: Call) -> Reply:
@@ -272,7 +278,7 @@ async def erase_account(call: Call) -> Reply:
     summary="Send an inquiry to the operators",
     body=SubmitInquiry,
     status=201,
-    rate_limit_name="contact",
+    additional_rate_limit_name="contact",
     response_schema=_SUCCESS_SCHEMA,
 )
 async def send_inquiry(call: Call) -> Reply:

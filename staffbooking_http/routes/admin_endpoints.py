@@ -4,26 +4,25 @@ Every change is in the audit with its reason, in the transaction of the change.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from attrs import frozen
 
 from staffbooking_adapters import codec
-from staffbooking_core.domain.accounts.audit import AuditSubject, Operator
+from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.operator_inputs import (
     OperatorDecision,
 )
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.json_types import Success
-from staffbooking_core.usecases.accounts import audit
-from staffbooking_http.api import rate_limits
 from staffbooking_http.api.access import SessionAccess, require_admin
 from staffbooking_http.api.endpoint import Call, Endpoint, Reply, endpoint
+from staffbooking_http.api.operator_acts import run_operator_act
 from staffbooking_http.api.query_string import (
     ListForOperators,
 )
 from staffbooking_http.api.response_schemas import component_name, reply_schema
-from staffbooking_http.api.security_log import log_security_event
 
 ADMIN_ACCESS = SessionAccess(check_user=require_admin)
 
@@ -105,22 +104,10 @@ def change_endpoint(
 
     def declare(change: Change) -> Endpoint:
         async def handle(call: Call) -> Reply:
-            subject_id = subject.id_of(call)
-            act_of_operator = audit.OperatorAct(
-                operator=Operator(call.user.id, origin=rate_limits.address_key(call)),
-                act=act,
-                subject=subject.kind,
-                subject_id=subject_id,
-                reason=call.parsed_input.reason,
-            )
-            record = await change(call, audit.audited_ports(call.ports, act_of_operator))
-            log_security_event(
-                call,
-                "operator_act",
-                user_id=call.user.id,
-                act=act,
-                subject=subject.kind.value,
-                subject_id=subject_id,
+            record = await run_operator_act(
+                *(call, call.user.id, act, subject.kind, subject.id_of(call)),
+                call.parsed_input.reason,
+                partial(change, call),
             )
             return Reply(200, codec.encode({"success": True, subject.reply_name: record}))
 

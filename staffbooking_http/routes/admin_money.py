@@ -105,7 +105,7 @@ async def _payout_records(ports: Ports, found: Sequence[Booking]) -> list[AdminP
     "first.",
 )
 async def list_payouts(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await administration.list_payouts(call.ports, limit, offset)
+    found = await payouts.list_payouts(call.ports, limit, offset)
     return await _payout_records(call.ports, found)
 
 

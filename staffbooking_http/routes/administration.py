@@ -7,7 +7,6 @@ from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription
-from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.operator_inputs import (
     DisablePerson,
@@ -30,9 +29,8 @@ from staffbooking_core.representations.administration import (
     person_record,
 )
 from staffbooking_core.usecases.accounts import administration, audit
-from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.bookings.disabling import BookingsDecision
-from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.bookings import alerts, disabling
+from staffbooking_core.usecases.companions import approvals, reviews
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.query_string import (
@@ -48,30 +46,20 @@ async def _check_person(call: Call) -> object:
 
 
 async def _check_companion(call: Call) -> object:
-    async with call.ports.store.read_view() as view:
-        return _require(await view.companions.companion(call.path_id("Companion")), "Companion")
+    return await approvals.get_companion(call.ports, call.path_id("Companion"))
 
 
 async def _check_portfolio_item(call: Call) -> object:
-    name = "Portfolio item"
-    async with call.ports.store.read_view() as view:
-        return _require(await view.portfolio.portfolio_item(call.path_id(name)), name)
+    return await approvals.get_portfolio_item(call.ports, call.path_id("Portfolio item"))
 
 
 async def _check_review(call: Call) -> object:
-    async with call.ports.store.read_view() as view:
-        return _require(await view.reviews.review(call.path_id("Review")), "Review")
+    return await reviews.get_review(call.ports, call.path_id("Review"))
 
 
 async def _check_webhook(call: Call) -> object:
     await endpoints.authorize(call.ports, None, call.path_id("Webhook"))
     return None
-
-
-def _require(found: object | None, resource_name: str) -> object:
-    if found is None:
-        raise NotFound(resource_name)
-    return found
 
 
 _COMPANION = AuditedResource(
@@ -104,14 +92,14 @@ _WEBHOOK = AuditedResource(
 )
 async def list_companions(call: Call, limit: int, offset: int) -> Sequence[object]:
     wanted: ListCompanionsForOperators = call.parsed_input
-    found = await administration.list_companions(call.ports, 0, limit, offset, wanted.status)
+    found = await approvals.list_companions(call.ports, 0, limit, offset, wanted.status)
     emails = await administration.emails_of(call.ports, [each.id for each in found])
     currency = call.ports.policy.currency
     return [admin_companion_record(each, currency, emails) for each in found]
 
 
 async def _set_approval(call: Call, ports: Ports, approval: Approval) -> object:
-    changed = await administration.set_approval(ports, call.path_id("Companion"), approval)
+    changed = await approvals.set_approval(ports, call.path_id("Companion"), approval)
     emails = await administration.emails_of(ports, [changed.id])
     return admin_companion_record(changed, ports.policy.currency, emails)
 
@@ -139,14 +127,14 @@ async def reject_companion(call: Call, ports: Ports) -> object:
 )
 async def list_portfolio(call: Call, limit: int, offset: int) -> Sequence[object]:
     wanted: ListPortfolioForOperators = call.parsed_input
-    found = await administration.list_portfolio_items(call.ports, wanted.status, 0, limit, offset)
+    found = await approvals.list_portfolio_items(call.ports, wanted.status, 0, limit, offset)
     emails = await administration.emails_of(call.ports, {each.companion_id for each in found})
     return [admin_portfolio_record(each, emails) for each in found]
 
 
 async def _moderate(call: Call, ports: Ports, status: PortfolioItemStatus) -> object:
     reason: str = call.parsed_input.reason
-    item = await administration.moderate_item(ports, call.path_id("Portfolio item"), status, reason)
+    item = await approvals.moderate_item(ports, call.path_id("Portfolio item"), status, reason)
     emails = await administration.emails_of(ports, [item.companion_id])
     return admin_portfolio_record(item, emails)
 
@@ -205,9 +193,8 @@ async def list_people(call: Call, limit: int, offset: int) -> Sequence[object]:
 async def disable_person(call: Call, ports: Ports) -> object:
     user = await administration.get_user_by_id(ports, call.path_id("User"))
     wanted: DisablePerson = call.parsed_input
-    decision = None if wanted.bookings is None else BookingsDecision(wanted.bookings)
     done = await disabling.disable_user(
-        ports, user.email, decision, wanted.reason, actor_id=call.user.id
+        ports, user.email, wanted.bookings, wanted.reason, actor_id=call.user.id
     )
     return person_record(done.user)
 
@@ -247,7 +234,7 @@ async def disable_webhook(call: Call, ports: Ports) -> object:
 
 @list_endpoint("alerts", AlertRecord, "The newest first.")
 async def list_alerts(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await administration.list_alerts(call.ports, limit, offset)
+    found = await alerts.list_alerts(call.ports, limit, offset)
     return [alert_record(*each) for each in found]
 
 

@@ -59,22 +59,33 @@ async def list_images(call: Call) -> Reply:
     return Reply(200, codec.encode({"images": [image_record(image) for image in found]}))
 
 
+def _image_name(call: Call) -> str:
+    """The name in the path. Raises NotFound for a text that is none."""
+    name = call.params[0]
+    if image_kind_of(name) is None:
+        raise NotFound("Image")
+    return name
+
+
+async def _check_image(call: Call) -> Reply:
+    await images.get_own_image(call.ports, call.actor, _image_name(call))
+    return Reply(200)
+
+
 @endpoint(
     "DELETE",
     "/staff/images/{name}",
     _STAFF_SESSION,
     operation_id="deleteImage",
     summary="Delete an image of yours",
+    check_target=_check_image,
     description="Refused while your profile or your portfolio shows it.",
     response_schema=reply_schema("Success", success=Success),
     rule_codes=("image_in_use", "staff_only"),
     not_found_name="Image",
 )
 async def delete_image(call: Call) -> Reply:
-    name = call.params[0]
-    if image_kind_of(name) is None:
-        raise NotFound("Image")
-    await images.remove_image(call.ports, call.actor, name)
+    await images.remove_image(call.ports, call.actor, _image_name(call))
     return Reply(200, codec.encode({"success": True}))
 
 

@@ -56,12 +56,18 @@ async def list_keys(call: Call) -> Reply:
     return Reply(200, codec.encode({"keys": [api_key_record(key) for key in found]}))
 
 
+async def _check_key(call: Call) -> Reply:
+    await api_keys.get_key(call.ports, call.user, call.path_id("API key"))
+    return Reply(200)
+
+
 @endpoint(
     "DELETE",
     "/api/keys/{id}",
     SessionAccess(),
     operation_id="revokeApiKey",
     summary="Revoke an API key",
+    check_target=_check_key,
     response_schema=reply_schema("Success", success=Success),
     not_found_name="API key",
 )

@@ -138,12 +138,18 @@ async def add_item(call: Call) -> Reply:
     return Reply(201, codec.encode({"success": True, "item": own_portfolio_record(item)}))
 
 
+async def _check_item(call: Call) -> Reply:
+    await profiles.get_portfolio_item(call.ports, call.actor, call.path_id(_RESOURCE_NAME))
+    return Reply(200)
+
+
 @endpoint(
     "DELETE",
     "/staff/portfolio/{id}",
     _STAFF_SESSION,
     operation_id="removePortfolioItem",
     summary="Remove an item from your portfolio",
+    check_target=_check_item,
     response_schema=reply_schema("Success", success=Success),
     rule_codes=("staff_only",),
     not_found_name=_RESOURCE_NAME,

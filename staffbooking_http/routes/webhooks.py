@@ -35,10 +35,10 @@ from staffbooking_http.api.response_schemas import (
 
 _RESOURCE_NAME = "Webhook"
 _READ_ACCESS = ApiKeyOrSessionAccess(
-    Permission.READ, check_subscription, rate_limit_name="webhooks"
+    Permission.READ, check_subscription, replacing_rate_limit_name="webhooks"
 )
 _WRITE_ACCESS = ApiKeyOrSessionAccess(
-    Permission.BOOK, check_subscription, rate_limit_name="webhooks"
+    Permission.BOOK, check_subscription, replacing_rate_limit_name="webhooks"
 )
 
 _Event = Annotated[EventRecord, JsonSchema(title="Event")]
@@ -124,6 +124,7 @@ async def change_webhook(call: Call) -> Reply:
     operation_id="deleteWebhook",
     summary="Delete a webhook endpoint",
     description="Its undelivered deliveries are cancelled.",
+    check_target=_check_owner,
     response_schema=reply_schema("Success", success=Success),
     not_found_name=_RESOURCE_NAME,
 )
@@ -222,13 +223,20 @@ async def list_deliveries(call: Call) -> Reply:
     return Reply(200, codec.encode({"deliveries": records, "has_more": has_more}))
 
 
+async def _check_delivery(call: Call) -> Reply:
+    await delivery_log.get_delivery(
+        call.ports, call.user, call.path_id("Delivery"), call.path_id("Delivery", 1)
+    )
+    return Reply(200)
+
+
 @endpoint(
     "POST",
     "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver",
     _WRITE_ACCESS,
     operation_id="redeliver",
     summary="Redeliver an event",
-    check_target=_check_owner,
+    check_target=_check_delivery,
     description=(
         "The same id and bytes, with the usual retries, at once, or when the endpoint is active "
         "again. A failure is not counted. A delivery that is still pending is left unchanged."

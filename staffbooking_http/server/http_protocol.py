@@ -42,6 +42,11 @@ _CHECKED_HEADERS = frozenset({b"host", b"origin", b"transfer-encoding"})
 _UNKNOWN_METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
 _STAND_IN_METHOD = b"UNLINK"
 """A method that the parser knows and no endpoint has, in place of one that the parser refuses."""
+_FOREIGN_METHODS = frozenset(
+    b"ANNOUNCE DESCRIBE FLUSH GET_PARAMETER PAUSE PLAY PRI RECORD REDIRECT SETUP SET_PARAMETER "
+    b"TEARDOWN".split()
+)
+"""Methods of RTSP and HTTP/2, which the parser refuses in HTTP/1.1, but not as unknown."""
 _ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
 
 
@@ -89,7 +94,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _last_valid_host: bytes | None = None
     """Not checked again: the requests of a connection mostly have the same Host."""
     _unknown_method: bytes | None = None
-    """The method of the request whose head arrives, if the parser does not know it."""
+    """The method of the request whose head arrives, if the parser refuses it."""
     _is_deaf = False
     """Whether further input is dropped, because the connection will be closed."""
     _held: bytes | None = None
@@ -192,13 +197,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._feed_unknown_method(piece)
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self.send_400_response(
-                str(cause) if isinstance(cause, MalformedRequest) else _NO_REQUEST
-            )
+            if isinstance(cause, MalformedRequest):
+                self.send_400_response(str(cause))
+            elif piece.partition(b" ")[0] in _FOREIGN_METHODS:
+                self._feed_unknown_method(piece)
+            else:
+                self.send_400_response(_NO_REQUEST)
 
     def _feed_unknown_method(self, piece: bytes) -> None:
-        """Parse the head of a request whose method the parser does not know: the application
-        refuses it as it refuses each method that a path does not have (404, 405)."""
+        """Parse the head of a request whose method the parser refuses: the application refuses it
+        as it refuses each method that a path does not have (404, 405)."""
         match = _UNKNOWN_METHOD.match(piece)
         if match is None or self._section_bytes != len(piece):  # Its beginning came before.
             self.send_400_response(_NO_REQUEST)

@@ -13,16 +13,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from staffbooking_cli import options
+from staffbooking_cli import operators, options
 from staffbooking_cli.app import Commands, FaultNamingCommand
 from staffbooking_core import __version__
 from staffbooking_core.bounds import MAX_ID
 from staffbooking_core.domain.accounts import api_keys
+from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings import lifecycle
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
-from staffbooking_core.usecases.bookings.disabling import BookingsDecision
+from staffbooking_core.operator_inputs import BookingsDecision
 from tests.cli.deployment import CliDeployment
 
 IMPORTED = """
@@ -263,9 +264,10 @@ def test_the_choices_are_the_cores() -> None:
     """The values that an option offers equal the core's."""
     assert get_args(options.Role) == tuple(Role)
     assert get_args(options.Tier) == tuple(Subscription)
-    assert get_args(options.BookingsDecision) == tuple(BookingsDecision)
+    assert get_args(options.BookingsDecisionOption) == tuple(BookingsDecision)
     assert get_args(options.Status) == tuple(lifecycle.BookingStatus)
     assert get_args(options.Approval) == tuple(Approval)
     assert get_args(options.ItemStatus) == tuple(PortfolioItemStatus)
+    assert get_args(operators.Subject) == tuple(AuditSubject)
     assert list(map(str, options.PermissionOption)) == list(map(str, api_keys.Permission))
     assert options.MAX_ID == MAX_ID

@@ -11,6 +11,7 @@ import pytest
 from staffbooking_cli import bulk
 from staffbooking_cli.importing import ImportFileRow
 from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from tests.cli.deployment import CliDeployment
 from tests.cli.import_files import FORMATS, MIA, as_csv, as_lines, imported, person
 
@@ -29,7 +30,7 @@ def test_all_fields_go_in(deployment: CliDeployment, tmp_path: Path, ending: str
         ["verified"],
     )
     assert (found["bio"], found["tagline"]) == (MIA["bio"], MIA["tagline"])
-    stored = deployment.run_on_ports(lambda ports: administration.list_companions(ports))[0]
+    stored = deployment.run_on_ports(lambda ports: approvals.list_companions(ports))[0]
     assert stored.service_types == ("Gala dinner", "Trade fair")
     assert (len(stored.calendar.weekly), len(stored.calendar.overrides)) == (1, 1)
 

@@ -32,8 +32,8 @@ from staffbooking_core.policy import Policy
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work, sandbox
 from staffbooking_core.usecases.accounts import administration, api_keys
-from staffbooking_core.usecases.bookings import actions, disputes
-from staffbooking_core.usecases.companions import imports, profiles, search as finding
+from staffbooking_core.usecases.bookings import actions, alerts, disputes
+from staffbooking_core.usecases.companions import approvals, imports, profiles, search as finding
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.payments import ledger_check
 from tests.cli.deployment import make_cli_ports
@@ -131,7 +131,7 @@ async def test_every_row_is_good(ports: Ports) -> None:
 
 async def test_most_are_found_and_some_wait(filled: Ports) -> None:
     """A few companions are pending approval; the known staff are approved."""
-    found = await administration.list_companions(filled, limit=1000)
+    found = await approvals.list_companions(filled, limit=1000)
     waiting = [one for one in found if one.approval is Approval.PENDING]
     assert 5 <= len(waiting) <= len(found) / 5
     for email in KNOWN_STAFF.values():
@@ -149,7 +149,7 @@ async def test_an_interrupted_start_is_completed(ports: Ports) -> None:
     assert await seed.is_sample_missing(ports)
     await seed.fill_database(ports)
     assert not await seed.is_sample_missing(ports)
-    assert len(await administration.list_companions(ports, limit=1000)) == len(ROWS)
+    assert len(await approvals.list_companions(ports, limit=1000)) == len(ROWS)
 
 
 async def test_a_database_with_other_data_is_refused(ports: Ports) -> None:
@@ -283,7 +283,7 @@ async def test_the_present_is_reached(filled: Ports) -> None:
     async with filled.store.read_view() as view:
         assert await view.sandbox.clock_offset() == timedelta()
     assert await due_work.run_all_due(filled) == 0
-    assert await administration.list_alerts(filled)
+    assert await alerts.list_alerts(filled)
 
 
 @pytest.mark.parametrize("email", SIGN_INS)

@@ -55,9 +55,9 @@ from staffbooking_core.errors import (
 from staffbooking_core.inputs import CreateApiKey, SubmitReview
 from staffbooking_core.ports import IDEMPOTENCY_KEY_TAKEN
 from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.accounts import api_keys
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.companions import approvals, reviews
 from tests.contract.stores import STORES, open_sql_store, store_url
 from tests.support.memory_deployment import make_booking_scenario, memory_ports
 
@@ -311,7 +311,7 @@ async def test_no_change_of_a_companion_is_lost(ports):
             partial(disabling.disable_user, each, user.email) for each in alternate(ports, 5)
         ]
         calls += [
-            partial(administration.set_approval, each, companion.id, Approval.SUSPENDED)
+            partial(approvals.set_approval, each, companion.id, Approval.SUSPENDED)
             for each in alternate(ports, 5)
         ]
         assert len(successes(await at_once(calls))) == 10

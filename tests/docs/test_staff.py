@@ -16,7 +16,7 @@ from staffbooking_adapters.memory.store import MemoryStore
 from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_cli.commands import companions, portfolio
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from tests.http.deployment import HttpDeployment, json_body
 from tests.support.pictures import make_image_bytes
 
@@ -77,7 +77,7 @@ async def test_the_lines_of_the_page_work_one_after_the_other() -> None:
         record = next((one for one in answer.values() if isinstance(one, dict)), {})
         assert {name: record[name] for name in body} == body
         item = item or (picked(item_by, response) if method == "POST" else "")
-    approved = await administration.set_approval(world.ports, 1, Approval.APPROVED)
+    approved = await approvals.set_approval(world.ports, 1, Approval.APPROVED)
     assert approved.is_listed
 
 

@@ -14,9 +14,9 @@ from staffbooking_adapters.fake import book as books
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from staffbooking_core.operator_inputs import BookingsDecision
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.bookings.disabling import BookingsDecision
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster
 from tests.simulation.environment import REFUSALS, Environment

@@ -37,6 +37,9 @@ from staffbooking_core.policy import Policy
 
 __all__ = ["Booking", "DueTimer", "PaymentIntent", "PaymentStatus", "PayoutStatus", "TimelineEntry"]
 
+BOOKING_CODE_LENGTH = 14
+"""Characters of a booking code."""
+
 
 class PaymentStatus(StrEnum):
     NONE = "none"

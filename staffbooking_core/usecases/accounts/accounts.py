@@ -30,6 +30,7 @@ __all__ = [
     "end_other_sessions",
     "end_session",
     "forgot_password",
+    "get_session",
     "list_sessions",
     "lock_caller",
     "reset_password",
@@ -171,15 +172,21 @@ async def list_sessions(ports: Ports, user: User) -> Sequence[Session]:
 
 
 @validated_lookup("Session")
+async def get_session(ports: Ports, user: User, name: str) -> Session:
+    """A valid session of a user by its public id. Raises NotFound for a session of somebody
+    else."""
+    for session in await list_sessions(ports, user):
+        if session_public_id(session.digest) == name:
+            return session
+    raise NotFound("Session")
+
+
+@validated_lookup("Session")
 async def end_session(ports: Ports, user: User, name: str) -> None:
     """End one session of a user by its public id. Raises NotFound for a session of somebody
     else."""
-    found = [
-        each for each in await list_sessions(ports, user) if session_public_id(each.digest) == name
-    ]
-    if not found:
-        raise NotFound("Session")
-    await ports.store.run_transaction(lambda tx: tx.accounts.end_session(found[0].digest))
+    session = await get_session(ports, user, name)
+    await ports.store.run_transaction(lambda tx: tx.accounts.end_session(session.digest))
 
 
 @validated

@@ -1,4 +1,4 @@
-"""Administration of accounts and companions by operators, through the CLI (CONTRACT 9)."""
+"""Operators' changes of accounts (CONTRACT 9, 10)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,9 @@ from datetime import datetime
 from attrs import evolve, field, frozen
 
 from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role, Subscription, User
-from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.companions.companion import (
-    Approval,
-    Companion,
-    draft_companion,
-    missing_fields,
-)
-from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.domain.notifications.notifications import password_changed_notification
-from staffbooking_core.errors import (
-    NotFound,
-    RuleBroken,
-    invalid_field,
-)
-from staffbooking_core.ports import BookingQuery, NewUser, Ports, Transaction
+from staffbooking_core.errors import NotFound, invalid_field
+from staffbooking_core.ports import NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts.sessions import add_user
 from staffbooking_core.validation import validated
 
@@ -34,19 +21,10 @@ __all__ = [
     "enable_user",
     "get_user",
     "get_user_by_id",
-    "list_alerts",
-    "list_bookings",
-    "list_companions",
-    "list_payouts",
-    "list_portfolio_items",
     "list_users",
-    "moderate_item",
-    "set_approval",
     "set_password",
     "set_subscription",
 ]
-
-# Users ----------------------------------------------------------------------------------
 
 
 @frozen(kw_only=True)
@@ -174,121 +152,3 @@ async def _update_user(
         return changed
 
     return await ports.store.run_transaction(unit)
-
-
-# Companions -----------------------------------------------------------------------------
-
-
-@validated
-async def list_companions(
-    ports: Ports,
-    after_id: int = 0,
-    limit: int = 100,
-    offset: int = 0,
-    approval: Approval | None = None,
-) -> Sequence[Companion]:
-    """A page of companions above `after_id`, after the first `offset` of them, listed or not, by
-    id; with an approval, those alone."""
-    async with ports.store.read_view() as view:
-        return await view.companions.companions(after_id, limit, offset, approval)
-
-
-@validated
-async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
-    """Approve or suspend a companion, also a draft that is not stored yet: only approved ones are
-    listed and can be booked. Locks the companion.
-
-    Raises NotFound for whoever is no staff member, and RuleBroken `profile_incomplete` where an
-    approval lacks profile fields.
-    """
-
-    async def unit(tx: Transaction) -> Companion:
-        companion = await tx.companions.lock_companion(companion_id)
-        if companion is None:
-            user = await tx.accounts.lock_user(companion_id)  # Holds up their own first change.
-            if user is None or user.role is not Role.STAFF or user.erased_at is not None:
-                raise NotFound("Companion")
-            companion = await tx.companions.lock_companion(user.id) or draft_companion(user)
-        if approval is Approval.APPROVED and (lacking := missing_fields(companion)):
-            fields = ", ".join(lacking)
-            raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")
-        changed = evolve(companion, approval=approval)
-        await tx.companions.save_companion(changed)
-        return changed
-
-    return await ports.store.run_transaction(unit)
-
-
-@validated
-async def list_portfolio_items(
-    ports: Ports,
-    status: PortfolioItemStatus | None = None,
-    after_id: int = 0,
-    limit: int = 100,
-    offset: int = 0,
-) -> Sequence[PortfolioItem]:
-    """A page of all companions' portfolio items above `after_id`, after the first `offset` of them,
-    by id; with a status, those alone."""
-    async with ports.store.read_view() as view:
-        return await view.portfolio.portfolio_items(status, after_id, limit, offset)
-
-
-@validated
-async def moderate_item(
-    ports: Ports, item_id: int, status: PortfolioItemStatus, reason: str | None = None
-) -> PortfolioItem:
-    """Approve or reject a portfolio item: only approved ones are shown to others, and the owner of
-    a rejected one reads the reason. Repeating a decision changes nothing. Locks the companion.
-    Raises NotFound."""
-    rejection = (reason or "") if status is PortfolioItemStatus.REJECTED else ""
-
-    async def unit(tx: Transaction) -> PortfolioItem:
-        item = await tx.portfolio.portfolio_item(item_id)
-        owner_id = 0 if item is None else item.companion_id
-        companion = await tx.companions.lock_companion(owner_id)
-        # Read again: its owner may have removed it before the companion was locked.
-        item = await tx.portfolio.portfolio_item(item_id)
-        if companion is None or item is None:
-            raise NotFound("Portfolio item")
-        if item.status is not status:
-            item = evolve(item, status=status, rejection=rejection)
-            await tx.portfolio.save_portfolio_item(item)
-            await tx.companions.save_companion(companion)
-        return item
-
-    return await ports.store.run_transaction(unit)
-
-
-# Bookings and payouts -------------------------------------------------------------------
-
-
-@validated
-async def list_bookings(
-    ports: Ports, status: BookingStatus | None = None, page: int = 1, limit: int = 50
-) -> Sequence[Booking]:
-    """A page of all bookings, the newest event first, up to `limit + 1`."""
-    query = BookingQuery(user_id=None, status=status, page=page, limit=limit)
-    async with ports.store.read_view() as view:
-        return await view.bookings.bookings(query)
-
-
-@validated
-async def list_payouts(
-    ports: Ports, limit: int = 100, offset: int = 0, status: PayoutStatus | None = None
-) -> Sequence[Booking]:
-    """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first `offset`
-    of them, the earliest due first; with one of these statuses, those alone."""
-    async with ports.store.read_view() as view:
-        return await view.bookings.open_payouts(limit, offset, status)
-
-
-@validated
-async def list_alerts(
-    ports: Ports, limit: int = 100, offset: int = 0
-) -> Sequence[tuple[datetime, int, str | None, str]]:
-    """Wall time, booking id, booking code and text of up to `limit` alerts after the newest
-    `offset`, the newest first."""
-    async with ports.store.read_view() as view:
-        alerts = await view.alerts.alerts(limit, offset)
-        codes = await view.alerts.codes_of({booking_id for _, booking_id, _ in alerts})
-    return [(at, booking_id, codes.get(booking_id), text) for at, booking_id, text in alerts]

@@ -10,7 +10,6 @@ from attrs import frozen
 from staffbooking_core.domain.bookings import notes
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.ports import Ports, Waiting
-from staffbooking_core.usecases.accounts.administration import list_alerts
 from staffbooking_core.validation import validated
 
 __all__ = ["AlertLine", "Attention", "get_attention"]
@@ -46,11 +45,10 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
-    alerts = []
-    listed = await list_alerts(ports, limit + 1, (page - 1) * limit)
-    async with ports.store.read_view() as view:
-        for at, booking_id, code, text in listed:
+        alerts = []
+        for at, booking_id, text in await view.alerts.alerts(limit + 1, (page - 1) * limit):
             booking = await view.bookings.booking(booking_id)
+            code = None if booking is None else booking.code
             is_settled = booking is not None and notes.is_settled(booking, text)
             alerts.append(AlertLine(at, booking_id, code, text, is_settled))
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)

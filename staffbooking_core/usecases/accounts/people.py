@@ -16,7 +16,7 @@ from staffbooking_core.domain.accounts.users import (
     fold_search_text,
     is_session_valid,
 )
-from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.booking import BOOKING_CODE_LENGTH, Booking
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.domain.payments.payees import Payee
@@ -26,7 +26,6 @@ from staffbooking_core.validation import validated
 
 __all__ = ["PeopleFilter", "PeoplePage", "PersonFile", "find_people", "get_person", "set_role"]
 
-_CODE_LENGTH = 14
 _MAX_DIGITS = 18
 
 
@@ -86,7 +85,7 @@ async def find_people(
 
 
 async def _booking_by_code(view: ReadView, text: str) -> Booking | None:
-    if len(text) != _CODE_LENGTH or not (text.isascii() and text.isalnum()):
+    if len(text) != BOOKING_CODE_LENGTH or not (text.isascii() and text.isalnum()):
         return None
     return await view.bookings.booking_by_code(text.upper())
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 
 from attrs import evolve, frozen
 
@@ -32,13 +31,13 @@ from staffbooking_core.domain.bookings.lifecycle import (
 )
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.inputs import ShortText
+from staffbooking_core.operator_inputs import BookingsDecision
 from staffbooking_core.ports import BookingsReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking
 from staffbooking_core.validation import validated
 
 __all__ = [
     "BookingsAhead",
-    "BookingsDecision",
     "DisabledAccount",
     "Obligations",
     "disable_user",
@@ -46,15 +45,6 @@ __all__ = [
 ]
 
 _BATCH_SIZE = 100
-
-
-class BookingsDecision(StrEnum):
-    """What becomes of accepted and paid bookings that have not ended."""
-
-    CANCEL = "cancel"
-    """They are cancelled with a full refund, as an admin does it."""
-    KEEP = "keep"
-    """They go on; payouts to the account are held."""
 
 
 @frozen

@@ -1,4 +1,5 @@
-"""What a user's home page shows of their bookings: what needs them, what is ahead, what is past."""
+"""What a user's home page shows of their bookings: what needs them, what is ahead, what is past.
+Operators list all bookings."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from staffbooking_core.ports import BookingQuery, Ports, ReadView
 from staffbooking_core.usecases.bookings.parties import party_of
 from staffbooking_core.validation import validated
 
-__all__ = ["BookingsOverview", "GuidedBooking", "get_overview"]
+__all__ = ["BookingsOverview", "GuidedBooking", "get_overview", "list_all_bookings"]
 
 _OPEN_STATUSES = (
     BookingStatus.PENDING,
@@ -162,3 +163,13 @@ def _urgency(guided: GuidedBooking) -> tuple[bool, bool, datetime]:
     at = deadlines[0].at if deadlines else guided.booking.starts_at
     is_request = guided.party is Party.STAFF and guided.booking.status is BookingStatus.PENDING
     return not guided.booking.is_urgent, not is_request, at
+
+
+@validated
+async def list_all_bookings(
+    ports: Ports, status: BookingStatus | None = None, page: int = 1, limit: int = 50
+) -> Sequence[Booking]:
+    """A page of all bookings, the newest event first, up to `limit + 1`."""
+    query = BookingQuery(user_id=None, status=status, page=page, limit=limit)
+    async with ports.store.read_view() as view:
+        return await view.bookings.bookings(query)

@@ -1,27 +1,95 @@
-"""Approvals: what waits for an operator's look, and all that belongs to one decision."""
+"""Approvals of companions and portfolio items by operators: what waits, all that belongs to one
+decision, and the decision (CONTRACT 9, 10)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from staffbooking_core.domain.accounts.users import Role, User
-from staffbooking_core.domain.companions.companion import Companion, draft_companion
+from staffbooking_core.domain.companions.companion import (
+    Approval,
+    Companion,
+    draft_companion,
+    missing_fields,
+)
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
-from staffbooking_core.errors import NotFound
-from staffbooking_core.ports import Ports
+from staffbooking_core.errors import NotFound, RuleBroken
+from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.validation import validated
 
 __all__ = [
     "CompanionCase",
     "WaitingApprovals",
+    "get_companion",
     "get_companion_case",
     "get_item_case",
+    "get_portfolio_item",
+    "list_companions",
+    "list_portfolio_items",
     "list_waiting",
+    "moderate_item",
     "next_companion_id",
     "next_item_id",
+    "set_approval",
 ]
+
+
+@validated
+async def list_companions(
+    ports: Ports,
+    after_id: int = 0,
+    limit: int = 100,
+    offset: int = 0,
+    approval: Approval | None = None,
+) -> Sequence[Companion]:
+    """A page of companions above `after_id`, after the first `offset` of them, listed or not, by
+    id; with an approval, those alone."""
+    async with ports.store.read_view() as view:
+        return await view.companions.companions(after_id, limit, offset, approval)
+
+
+@validated
+async def get_companion(ports: Ports, companion_id: int) -> Companion:
+    """A companion, listed or not; a draft for a staff member who has not saved a profile yet.
+    Raises NotFound."""
+    async with ports.store.read_view() as view:
+        companion = await view.companions.companion(companion_id)
+        if companion is None:
+            user = _require_staff_member(await view.accounts.user(companion_id))
+            companion = draft_companion(user)
+    return companion
+
+
+def _require_staff_member(user: User | None) -> User:
+    if user is None or user.role is not Role.STAFF or user.erased_at is not None:
+        raise NotFound("Companion")
+    return user
+
+
+@validated
+async def list_portfolio_items(
+    ports: Ports,
+    status: PortfolioItemStatus | None = None,
+    after_id: int = 0,
+    limit: int = 100,
+    offset: int = 0,
+) -> Sequence[PortfolioItem]:
+    """A page of all companions' portfolio items above `after_id`, after the first `offset` of them,
+    by id; with a status, those alone."""
+    async with ports.store.read_view() as view:
+        return await view.portfolio.portfolio_items(status, after_id, limit, offset)
+
+
+@validated
+async def get_portfolio_item(ports: Ports, item_id: int) -> PortfolioItem:
+    """A portfolio item, shown or not. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        item = await view.portfolio.portfolio_item(item_id)
+    if item is None:
+        raise NotFound("Portfolio item")
+    return item
 
 
 @frozen
@@ -81,9 +149,7 @@ async def get_companion_case(ports: Ports, companion_id: int) -> CompanionCase:
     """A companion with its account and portfolio; a draft where none is stored. Raises NotFound,
     also for an erased person."""
     async with ports.store.read_view() as view:
-        user = await view.accounts.user(companion_id)
-        if user is None or user.role is not Role.STAFF or user.erased_at is not None:
-            raise NotFound("Companion")
+        user = _require_staff_member(await view.accounts.user(companion_id))
         known = await view.companions.companion(companion_id)
         items = await view.portfolio.portfolio_items_of(companion_id)
     return CompanionCase(user, known or draft_companion(user), items, known is not None)
@@ -92,8 +158,56 @@ async def get_companion_case(ports: Ports, companion_id: int) -> CompanionCase:
 @validated
 async def get_item_case(ports: Ports, item_id: int) -> tuple[PortfolioItem, CompanionCase]:
     """A portfolio item with its companion. Raises NotFound."""
-    async with ports.store.read_view() as view:
-        item = await view.portfolio.portfolio_item(item_id)
-    if item is None:
-        raise NotFound("Portfolio item")
+    item = await get_portfolio_item(ports, item_id)
     return item, await get_companion_case(ports, item.companion_id)
+
+
+@validated
+async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
+    """Approve or suspend a companion, also a draft that is not stored yet: only approved ones are
+    listed and can be booked. Locks the companion.
+
+    Raises NotFound for whoever is no staff member, and RuleBroken `profile_incomplete` where an
+    approval lacks profile fields.
+    """
+
+    async def unit(tx: Transaction) -> Companion:
+        companion = await tx.companions.lock_companion(companion_id)
+        if companion is None:
+            # The lock holds up their own first change.
+            user = _require_staff_member(await tx.accounts.lock_user(companion_id))
+            companion = await tx.companions.lock_companion(user.id) or draft_companion(user)
+        if approval is Approval.APPROVED and (lacking := missing_fields(companion)):
+            fields = ", ".join(lacking)
+            raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")
+        changed = evolve(companion, approval=approval)
+        await tx.companions.save_companion(changed)
+        return changed
+
+    return await ports.store.run_transaction(unit)
+
+
+@validated
+async def moderate_item(
+    ports: Ports, item_id: int, status: PortfolioItemStatus, reason: str | None = None
+) -> PortfolioItem:
+    """Approve or reject a portfolio item: only approved ones are shown to others, and the owner of
+    a rejected one reads the reason. Repeating a decision changes nothing. Locks the companion.
+    Raises NotFound."""
+    rejection = (reason or "") if status is PortfolioItemStatus.REJECTED else ""
+
+    async def unit(tx: Transaction) -> PortfolioItem:
+        item = await tx.portfolio.portfolio_item(item_id)
+        owner_id = 0 if item is None else item.companion_id
+        companion = await tx.companions.lock_companion(owner_id)
+        # Read again: its owner may have removed it before the companion was locked.
+        item = await tx.portfolio.portfolio_item(item_id)
+        if companion is None or item is None:
+            raise NotFound("Portfolio item")
+        if item.status is not status:
+            item = evolve(item, status=status, rejection=rejection)
+            await tx.portfolio.save_portfolio_item(item)
+            await tx.companions.save_companion(companion)
+        return item
+
+    return await ports.store.run_transaction(unit)

@@ -21,6 +21,7 @@ __all__ = [
     "delete_unused_image",
     "find_own_image",
     "get_image_content",
+    "get_own_image",
     "list_own_images",
     "remove_files",
     "remove_image",
@@ -82,6 +83,16 @@ async def find_own_image(portfolio: PortfolioReadPort, actor: Actor, path: str) 
         return None
     image = await portfolio.image(path.removeprefix(MEDIA_PATH_PREFIX))
     return image if image is not None and image.owner_id == actor.user_id else None
+
+
+@validated_lookup("Image")
+async def get_own_image(ports: Ports, actor: Actor, name: str) -> Image:
+    """An image of the actor by its name. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        image = await find_own_image(view.portfolio, actor, MEDIA_PATH_PREFIX + name)
+    if image is None:
+        raise NotFound("Image")
+    return image
 
 
 @validated_lookup("Image")

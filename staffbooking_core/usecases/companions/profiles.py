@@ -47,6 +47,7 @@ from staffbooking_core.validation import validated
 __all__ = [
     "add_portfolio_item",
     "clear_date_hours",
+    "get_portfolio_item",
     "get_profile",
     "list_portfolio_items",
     "lock_staff_member",
@@ -225,6 +226,16 @@ async def list_portfolio_items(ports: Ports, actor: Actor) -> Sequence[Portfolio
     """All portfolio items of the staff member in the order in which they are shown."""
     async with ports.store.read_view() as view:
         return await view.portfolio.portfolio_items_of(actor.user_id)
+
+
+@validated
+async def get_portfolio_item(ports: Ports, actor: Actor, item_id: int) -> PortfolioItem:
+    """A portfolio item of the actor, shown or not. Raises NotFound."""
+    async with ports.store.read_view() as view:
+        item = await view.portfolio.portfolio_item(item_id)
+    if item is None or item.companion_id != actor.user_id:
+        raise NotFound("Portfolio item")
+    return item
 
 
 @validated

@@ -1,8 +1,8 @@
-"""Payouts, held, released and retried by operators (CONTRACT 4, 9)."""
+"""Payouts, listed, held, released and retried by operators (CONTRACT 4, 9)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
@@ -17,7 +17,17 @@ from staffbooking_core.usecases.booking_writes import (
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated
 
-__all__ = ["hold_payout", "payout_operations", "release_payout", "retry_payout"]
+__all__ = ["hold_payout", "list_payouts", "payout_operations", "release_payout", "retry_payout"]
+
+
+@validated
+async def list_payouts(
+    ports: Ports, limit: int = 100, offset: int = 0, status: PayoutStatus | None = None
+) -> Sequence[Booking]:
+    """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first `offset`
+    of them, the earliest due first; with one of these statuses, those alone."""
+    async with ports.store.read_view() as view:
+        return await view.bookings.open_payouts(limit, offset, status)
 
 
 @validated

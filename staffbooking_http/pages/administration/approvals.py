@@ -11,7 +11,6 @@ from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.operator_inputs import ApprovalAct, DecideApproval
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import approvals
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.administration.access import require_operator
@@ -70,11 +69,11 @@ async def _ask_about_profile(call: Call, _: SignedInUser) -> Decision:
 
     async def change(ports: Ports, given: DecideApproval) -> Redirect:
         if given.act is ApprovalAct.REJECT:
-            await administration.set_approval(ports, companion.id, Approval.SUSPENDED)
+            await approvals.set_approval(ports, companion.id, Approval.SUSPENDED)
         elif missing:
             raise RuleBroken("profile_incomplete", "The profile is not complete yet")
         else:
-            await administration.set_approval(ports, companion.id, Approval.APPROVED)
+            await approvals.set_approval(ports, companion.id, Approval.APPROVED)
         following = await approvals.next_companion_id(call.ports, companion.id)
         return _lead_to_next("people", following, given.act)
 
@@ -109,7 +108,7 @@ async def _ask_about_item(call: Call, _: SignedInUser) -> Decision:
     async def change(ports: Ports, given: DecideApproval) -> Redirect:
         is_approved = given.act is ApprovalAct.APPROVE
         status = PortfolioItemStatus.APPROVED if is_approved else PortfolioItemStatus.REJECTED
-        await administration.moderate_item(ports, item.id, status, given.reason)
+        await approvals.moderate_item(ports, item.id, status, given.reason)
         following = await approvals.next_item_id(call.ports, item.id)
         return _lead_to_next("pictures", following, given.act)
 

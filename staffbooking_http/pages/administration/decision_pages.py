@@ -14,8 +14,8 @@ from staffbooking_core.operator_inputs import OperatorDecision
 from staffbooking_core.ports import Ports
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.operator_acts import run_operator_act
 from staffbooking_http.pages.administration.access import require_operator
-from staffbooking_http.pages.administration.decisions import decide
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
@@ -47,10 +47,16 @@ class Decision:
 
 
 @frozen(kw_only=True)
-class _Draft:
-    """The submitted fields of any decision before validation, to refill its form."""
+class ReasonDraft:
+    """The submitted reason before validation, to refill the form."""
 
     reason: DraftText = ""
+
+
+@frozen(kw_only=True)
+class _Draft(ReasonDraft):
+    """The submitted fields of any decision before validation, to refill its form."""
+
     act: DraftText = ""
     bookings: DraftText = ""
     subscription: DraftText = ""
@@ -85,8 +91,8 @@ async def _take(call: Call, operator: SignedInUser, decision: Decision) -> Templ
     try:
         given: Any = await parse_counted_form(call, operator, decision.form, form)
         act = decision.act or given.act
-        target = await decide(
-            *(call, operator, act, decision.subject, decision.subject_id, given.reason),
+        target = await run_operator_act(
+            *(call, operator.user.id, act, decision.subject, decision.subject_id, given.reason),
             lambda ports: decision.change(ports, given),
         )
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:

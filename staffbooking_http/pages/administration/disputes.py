@@ -26,8 +26,9 @@ from staffbooking_core.usecases.bookings.dispute_cases import DisputeCase, Divis
 from staffbooking_core.usecases.payments import ledger_check
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.operator_acts import run_operator_act
 from staffbooking_http.pages.administration.access import require_operator
-from staffbooking_http.pages.administration.decisions import ReasonDraft, decide
+from staffbooking_http.pages.administration.decision_pages import ReasonDraft
 from staffbooking_http.pages.administration.ledger_texts import posting_texts
 from staffbooking_http.pages.booking_views import booking_context
 from staffbooking_http.pages.session import (
@@ -147,8 +148,8 @@ async def submit_decision(request: PageRequest) -> Template | Redirect:
         )
 
     try:
-        await decide(
-            *(call, operator, "resolve", AuditSubject.DISPUTE, booking.code),
+        await run_operator_act(
+            *(call, operator.user.id, "resolve", AuditSubject.DISPUTE, booking.code),
             *(command.reason, resolve),
         )
     except RuleBroken:  # Decided or withdrawn meanwhile: the page shows how.

@@ -22,14 +22,14 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, invalid_field
 from staffbooking_core.operator_inputs import OperatorDecision
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import details
 from staffbooking_core.usecases.payments import booking_money, payouts, refunds
 from staffbooking_core.usecases.payments.booking_money import BookingMoney, PayoutAct
 from staffbooking_http.api import query_string
 from staffbooking_http.api.endpoint import Call, SignedInUser
+from staffbooking_http.api.operator_acts import run_operator_act
 from staffbooking_http.pages.administration.access import require_operator
-from staffbooking_http.pages.administration.decisions import ReasonDraft, decide
+from staffbooking_http.pages.administration.decision_pages import ReasonDraft
 from staffbooking_http.pages.administration.ledger_texts import (
     event_texts,
     movement_texts,
@@ -184,7 +184,7 @@ async def list_money(request: PageRequest) -> Template:
 
 async def _payout_rows(ports: Ports, show: _Show, limit: int, offset: int) -> list[_Row]:
     status = _PAYOUT_STATUSES[show]
-    found = await administration.list_payouts(ports, limit, offset, status)
+    found = await payouts.list_payouts(ports, limit, offset, status)
     sent = await payouts.payout_operations(ports, found)
 
     def row(booking: Booking) -> _Row:
@@ -277,7 +277,7 @@ async def submit_act(request: PageRequest) -> Template | Redirect:
         return await act.change(ports, code, reason)
 
     try:
-        await decide(call, operator, act.word, act.subject, code, reason, change)
+        await run_operator_act(call, operator.user.id, act.word, act.subject, code, reason, change)
     except RuleBroken:  # Done meanwhile: the page shows how it stands.
         return _to_booking(money)
     return _to_booking(money, f"?done={act.path}")

@@ -22,7 +22,7 @@ from staffbooking_core.operator_inputs import (
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration, api_keys, people
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.bookings.disabling import BookingsDecision, Obligations
+from staffbooking_core.usecases.bookings.disabling import Obligations
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.administration.decision_pages import Decision, decision_page
 
@@ -108,9 +108,8 @@ async def _ask_to_disable(call: Call, operator: SignedInUser) -> Decision:
     now = await call.ports.clock.business()
 
     async def disable(ports: Ports, given: DisablePerson) -> None:
-        chosen = None if given.bookings is None else BookingsDecision(given.bookings)
         await disabling.disable_user(
-            ports, person.email, chosen, given.reason, actor_id=operator.user.id
+            ports, person.email, given.bookings, given.reason, actor_id=operator.user.id
         )
 
     return _decision(

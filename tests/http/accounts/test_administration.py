@@ -7,10 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from staffbooking_adapters.testing.builders import add_booking
+from staffbooking_adapters.testing.builders import add_booking, add_user
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint
+from staffbooking_core.domain.accounts.users import Role
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.memory_deployment import BookingScenario, actor_of
 
@@ -45,6 +46,18 @@ async def test_an_unknown_target_comes_before_the_input(admin: httpx.AsyncClient
     """An unknown person, item or code is 404, also with an invalid body."""
     for path in ("people/99/disable", "reviews/99/hide", "payouts/BK/hold", "companions/0/approve"):
         error_body(await admin.post(f"/api/admin/{path}", json={}), 404, "not_found")
+
+
+async def test_a_staff_member_without_a_profile_is_a_target(
+    world: HttpDeployment, admin: httpx.AsyncClient
+) -> None:
+    """The approval of a newly registered staff member is refused for the input, then for the
+    profile: the target is known."""
+    maja = await add_user(world.store, role=Role.STAFF)
+    path = f"/api/admin/companions/{maja.id}/approve"
+    error_body(await admin.post(path, json={}), 400, "missing_field")
+    error_body(await admin.post(f"{path}?x=1&x=1", json=REASON), 422, "invalid_field")
+    error_body(await admin.post(path, json=REASON), 400, "profile_incomplete")
 
 
 async def test_a_reason_is_required(world: HttpDeployment, admin: httpx.AsyncClient) -> None:
@@ -249,6 +262,16 @@ async def test_a_payout_is_held_and_released(
     [listed] = json_body(await admin.get("/api/admin/payouts"))["payouts"]
     assert listed["companion_id"] == scene.staff.user_id
     assert "@" in listed["companion_email"]
+
+
+async def test_a_payout_has_its_version(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
+    """The version of a listed payout is the one that If-Match takes, and rises with a change."""
+    booking = await scene.completed()
+    [listed] = json_body(await admin.get("/api/admin/payouts"))["payouts"]
+    assert listed["version"] == booking.version
+    path, given = f"/api/admin/payouts/{booking.code}/hold", {"if-match": f'"{listed["version"]}"'}
+    held = json_body(await admin.post(path, json=REASON, headers=given))["payout"]
+    assert held["version"] > listed["version"]
 
 
 async def test_a_failed_refund_is_retried(scene: BookingScenario, admin: httpx.AsyncClient) -> None:

@@ -15,7 +15,7 @@ from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item,
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import NotFound, RuleBroken
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from tests.http.deployment import BASE_URL, HttpDeployment, error_body, error_fields, json_body
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def shown(world: HttpDeployment) -> list[dict[str, Any]]:
 
 
 async def judge(world: HttpDeployment, item: dict[str, Any], status: PortfolioItemStatus) -> None:
-    await administration.moderate_item(world.ports, item["id"], status)
+    await approvals.moderate_item(world.ports, item["id"], status)
 
 
 # Items ----------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ async def test_a_newcomer_is_approved_found_and_booked(each_world: HttpDeploymen
     )
     item = json_body(await maja.post(PATH, json=ITEM), 201)["item"]
     with pytest.raises(RuleBroken, match="hourly_rate, location_city, location_country, service"):
-        await administration.set_approval(each_world.ports, number, Approval.APPROVED)
+        await approvals.set_approval(each_world.ports, number, Approval.APPROVED)
     profile = {
         "hourly_rate": 40.5,
         "location_city": "Zürich",
@@ -215,7 +215,7 @@ async def test_a_newcomer_is_approved_found_and_booked(each_world: HttpDeploymen
     search = f"/api/v1/companions?{query}"
     assert json_body(await program.get(search))["companions"] == []
 
-    await administration.set_approval(each_world.ports, number, Approval.APPROVED)
+    await approvals.set_approval(each_world.ports, number, Approval.APPROVED)
     await judge(each_world, item, PortfolioItemStatus.APPROVED)
     (found,) = json_body(await program.get(search))["companions"]
     assert (found["id"], found["hourly_rate"], found["first_name"]) == (number, 40.5, "Maja")

@@ -14,6 +14,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
+from staffbooking_core.usecases.companions import approvals
 from staffbooking_http.docs.references import plain_schema
 from tests.http.deployment import TEST_PASSWORD, HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of
@@ -98,7 +99,7 @@ async def test_a_profile_is_filled_approved_and_kept(each_world: HttpDeployment)
     shown = f"/api/v1/companions/{number}"
     error_body(await each_world.client_with_key().get(shown), 404, "not_found")
 
-    await administration.set_approval(each_world.ports, number, Approval.APPROVED)
+    await approvals.set_approval(each_world.ports, number, Approval.APPROVED)
     changed = await change(client, first_name="Maia", hourly_rate=55.25)
     assert changed == {**filled, "first_name": "Maia", "hourly_rate": 55.25, "status": "approved"}
     detail = json_body(await each_world.client_with_key().get(shown))["companion"]

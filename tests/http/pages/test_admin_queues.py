@@ -16,8 +16,8 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
-from staffbooking_core.usecases.accounts import administration, audit
-from staffbooking_core.usecases.companions import reviews
+from staffbooking_core.usecases.accounts import audit
+from staffbooking_core.usecases.companions import approvals, reviews
 from staffbooking_core.usecases.notifications import inquiries
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_people import submit
@@ -98,7 +98,7 @@ async def test_pictures_are_decided_with_a_reason_for_their_owner(
     admin = await each_world.signed_in_client(each_world.admin.id)
     items = [await add_portfolio_item(each_world.store, each_world.companion.id) for _ in range(2)]
     for item in items:
-        await administration.moderate_item(each_world.ports, item.id, PortfolioItemStatus.PENDING)
+        await approvals.moderate_item(each_world.ports, item.id, PortfolioItemStatus.PENDING)
     paths = [f"/admin/approvals/pictures/{each.id}" for each in items]
     assert items[0].title in await shown(admin, paths[0])
     done = await submit(admin, paths[0], reason="Too dark", act="reject")

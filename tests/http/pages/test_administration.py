@@ -11,7 +11,7 @@ from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.operator_inputs import ResolutionOutcome
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from staffbooking_core.usecases.payments import payouts
 from tests.http.deployment import HttpDeployment
 from tests.support.html_pages import page_text
@@ -34,9 +34,9 @@ async def test_the_page_counts_what_waits(each_world: HttpDeployment) -> None:
     disputed = await scene.completed()
     await scene.dispute(disputed)
     await scene.jump_to(disputed.ends_at + 4 * DAY)
-    await administration.set_approval(world.ports, world.companion.id, Approval.PENDING)
+    await approvals.set_approval(world.ports, world.companion.id, Approval.PENDING)
     item = await add_portfolio_item(world.store, world.companion.id)
-    await administration.moderate_item(world.ports, item.id, PortfolioItemStatus.PENDING)
+    await approvals.moderate_item(world.ports, item.id, PortfolioItemStatus.PENDING)
     admin = await world.signed_in_client(world.admin.id)
     page = (await admin.get("/admin")).text
     text = page_text(page)

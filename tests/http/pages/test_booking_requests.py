@@ -14,7 +14,7 @@ from attrs import evolve
 from staffbooking_adapters.testing.builders import HOUR, add_companion
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from tests.http.bookings.test_booking_flow import accepted
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
@@ -427,7 +427,7 @@ async def test_who_is_signed_out_by_now_signs_in_again(world: HttpDeployment) ->
 async def test_who_is_gone_meanwhile_can_not_be_requested(world: HttpDeployment) -> None:
     """The form of an unlisted companion is 404, as their page is."""
     client, form = await shown(world)
-    await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
+    await approvals.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
     gone = await client.post(page(world), data=form, headers=PEOPLE)
     assert (gone.status_code, GONE in gone.text) == (404, True)
     led = await client.post(page(world), data={**form, "duration_hours": "x"})

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from staffbooking_core.usecases.due_work import run_all_due
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_profile import FILLED, ME, member, newcomer, send
@@ -46,7 +46,7 @@ async def test_a_new_member_is_led_step_by_step(each_world: HttpDeployment) -> N
     json_body(await signed_in.post(opened["onboarding_url"], json={}))
     await run_all_due(each_world.ports)
     assert HEADING in (await client.get("/")).text
-    await administration.set_approval(each_world.ports, maja.id, Approval.APPROVED)
+    await approvals.set_approval(each_world.ports, maja.id, Approval.APPROVED)
     assert HEADING not in (await client.get("/")).text
 
 
@@ -56,7 +56,7 @@ async def test_a_member_without_payout_account_is_reminded(world: HttpDeployment
     maja = await newcomer(world)
     client = await member(world, maja)
     await send(client, ME, **FILLED)
-    await administration.set_approval(world.ports, maja.id, Approval.APPROVED)
+    await approvals.set_approval(world.ports, maja.id, Approval.APPROVED)
     assert "*/staff/hours" in buttons((await client.get("/")).text)
 
 

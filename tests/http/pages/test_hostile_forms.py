@@ -17,7 +17,7 @@ from staffbooking_core.domain.accounts.users import csrf_token
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.ports import Transaction
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from staffbooking_http.pages.app import page_handlers, page_methods
 from tests.fuzz.hostile_forms import (
     HOSTILE_BODIES,
@@ -72,7 +72,7 @@ async def fill(world: HttpDeployment) -> None:
     await add_companion(world.store, approval=Approval.PENDING)
     for status in (PortfolioItemStatus.PENDING, PortfolioItemStatus.APPROVED):
         item = await add_portfolio_item(world.store, world.companion.id)
-        await administration.moderate_item(world.ports, item.id, status)
+        await approvals.moderate_item(world.ports, item.id, status)
 
     async def unit(tx: Transaction) -> None:
         for person in (world.customer, world.companion):

@@ -14,7 +14,7 @@ from attrs import evolve
 from staffbooking_adapters.testing.builders import POLICY, add_companion
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from tests.http.companions.test_images import kept
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_account import csrf
@@ -39,7 +39,7 @@ async def test_work_is_shown_approved_and_taken_out(each_world: HttpDeployment) 
         (PortfolioItemStatus.APPROVED, "is on your public page"),
         (PortfolioItemStatus.REJECTED, "Nobody else sees it"),
     ):
-        await administration.moderate_item(each_world.ports, item["id"], status)
+        await approvals.moderate_item(each_world.ports, item["id"], status)
         page = (await client.get(WORK)).text
         for there in (said, "A &lt;ball&gt;", "Two\nbars", f'src="/{item["image"]}"'):
             assert there in page
@@ -54,10 +54,10 @@ async def test_the_owner_reads_why_a_piece_is_not_shown(world: HttpDeployment) -
     item = await add_portfolio_item(world.store, world.companion.id)
     client, reason = await member(world), "Too <dark> to see"
     rejected, approved = PortfolioItemStatus.REJECTED, PortfolioItemStatus.APPROVED
-    await administration.moderate_item(world.ports, item.id, rejected, reason)
+    await approvals.moderate_item(world.ports, item.id, rejected, reason)
     page = (await client.get(WORK)).text
     assert ("Too &lt;dark&gt; to see" in page, "Not approved" in page) == (True, True)
-    await administration.moderate_item(world.ports, item.id, approved, reason)
+    await approvals.moderate_item(world.ports, item.id, approved, reason)
     assert "to see" not in (await client.get(WORK)).text
 
 
@@ -66,7 +66,7 @@ async def test_pieces_are_put_in_order(each_world: HttpDeployment) -> None:
     client = await member(each_world)
     for title in ("A", "B", "C"):
         item = await add_portfolio_item(each_world.store, each_world.companion.id, title=title)
-        await administration.moderate_item(each_world.ports, item.id, PortfolioItemStatus.APPROVED)
+        await approvals.moderate_item(each_world.ports, item.id, PortfolioItemStatus.APPROVED)
     ids = {each["title"]: each["id"] for each in await works(client)}
     for title, form, order in (
         ("C", {}, "BCA"),

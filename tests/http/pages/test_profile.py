@@ -14,7 +14,7 @@ from staffbooking_adapters.testing.builders import HOUR, add_user
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.usecases.accounts import administration
+from staffbooking_core.usecases.companions import approvals
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_account import csrf
 from tests.support.html_pages import page_text
@@ -251,11 +251,11 @@ async def test_the_page_shows_the_profiles_status(each_world: HttpDeployment) ->
     public = f"/companions/{maja.id}"
     page = (await client.get(ME)).text
     assert ("Waiting for approval" in page, public in page) == (True, False)
-    await administration.set_approval(each_world.ports, maja.id, Approval.APPROVED)
+    await approvals.set_approval(each_world.ports, maja.id, Approval.APPROVED)
     page = (await client.get(ME)).text
     assert "Customers find you" in page
     assert (await client.get(public)).status_code == 200
-    await administration.set_approval(each_world.ports, maja.id, Approval.SUSPENDED)
+    await approvals.set_approval(each_world.ports, maja.id, Approval.SUSPENDED)
     page = (await client.get(ME)).text
     assert ("have suspended your profile" in page, public in page) == (True, False)
 
@@ -265,7 +265,7 @@ async def test_known_services_are_boxes(world: HttpDeployment) -> None:
     client = await member(world, await newcomer(world))
     boxes = 'name="service" value="([^"]*)"'
     assert re.findall(boxes, (await client.get(ME)).text) == ["Gala dinner", "Trade fair"]
-    await administration.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
+    await approvals.set_approval(world.ports, world.companion.id, Approval.SUSPENDED)
     assert re.findall(boxes, (await client.get(ME)).text) == []
 
 

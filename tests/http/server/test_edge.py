@@ -133,7 +133,14 @@ async def test_what_is_no_request_is_400(port: int, sent: bytes) -> None:
     assert json.loads(body)["code"] == "malformed_request"
 
 
-@pytest.mark.parametrize("method", ["BREW", "get", "GETS", "x-Y!", "A" * 64])
+FOREIGN_METHODS = [
+    *("ANNOUNCE", "DESCRIBE", "FLUSH", "GET_PARAMETER", "PAUSE", "PLAY", "PRI", "RECORD"),
+    *("REDIRECT", "SETUP", "SET_PARAMETER", "TEARDOWN"),
+]
+"""Methods of RTSP and HTTP/2."""
+
+
+@pytest.mark.parametrize("method", ["BREW", "get", "GETS", "x-Y!", "A" * 64, *FOREIGN_METHODS])
 async def test_a_method_that_nobody_knows_is_for_the_application(port: int, method: str) -> None:
     """A request whose method is unknown reaches the application, with its body, and the connection
     goes on."""

@@ -53,18 +53,19 @@ async def raw(port: int, sent: bytes) -> tuple[bytes, bytes]:
     return head, body
 
 
+@pytest.mark.parametrize("method", ["BREW", "PLAY"])
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/api/v1/companions", b"405"), ("/api/v1/nope", b"404"), ("/find", b"405")],
 )
 async def test_an_unknown_method_is_refused_as_any_other(
-    world: HttpDeployment, path: str, status: bytes
+    world: HttpDeployment, path: str, status: bytes, method: str
 ) -> None:
     """An unknown method is 405 with the allowed methods, or 404 on an unknown path, with the limit
     headers of the interface."""
     async with serving(world) as (port, _):
         head, body = await raw(
-            port, f"BREW {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
+            port, f"{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode()
         )
     assert head.startswith(b"HTTP/1.1 " + status)
     assert json.loads(body)["code"] in ("method_not_allowed", "not_found")

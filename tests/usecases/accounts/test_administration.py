@@ -1,13 +1,11 @@
-"""Administration by operators: accounts, approvals, lists."""
+"""Administration of accounts by operators."""
 
 from __future__ import annotations
 
 import pytest
 
-from staffbooking_adapters.testing.builders import DAY, NOW, add_companion, add_user
+from staffbooking_adapters.testing.builders import DAY, NOW, add_user
 from staffbooking_core.domain.accounts.users import Role, Subscription, hash_session_token
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.errors import InvalidField, NotFound, Unauthenticated
 from staffbooking_core.inputs import Login
 from staffbooking_core.usecases.accounts import administration, sessions
@@ -33,9 +31,6 @@ async def login(scene, email="ada@example.com", password=PASSWORD):
 async def listed(scene, companion_id):
     async with scene.ports.store.read_view() as view:
         return (await view.companions.companion(companion_id)).is_listed
-
-
-# Users ----------------------------------------------------------------------------------
 
 
 async def test_an_account_of_any_role_is_made(scene):
@@ -168,42 +163,3 @@ async def test_a_new_password_is_told_its_owner(scene):
     await scene.drain()
     [letter] = scene.ports.notifier.emails
     assert (letter.user_id, letter.subject) == (user.id, "Your password was changed")
-
-
-# Companions -----------------------------------------------------------------------------
-
-
-async def test_an_approval_lists_and_a_suspension_hides(scene):
-    """Approval lists a companion and suspension hides it; an unknown one is not found."""
-    number = scene.staff.user_id
-    await administration.set_approval(scene.ports, number, Approval.SUSPENDED)
-    assert not await listed(scene, number)
-    await administration.set_approval(scene.ports, number, Approval.APPROVED)
-    assert await listed(scene, number)
-    with pytest.raises(NotFound):
-        await administration.set_approval(scene.ports, 999, Approval.APPROVED)
-
-
-# Lists ----------------------------------------------------------------------------------
-
-
-async def test_bookings_are_listed_for_operators(scene):
-    """Bookings are listed, all or of a status."""
-    booking = await scene.accepted()
-    assert [one.id for one in await administration.list_bookings(scene.ports)] == [booking.id]
-    assert list(await administration.list_bookings(scene.ports, BookingStatus.PAID)) == []
-
-
-async def test_payouts_that_wait_are_listed(scene):
-    """Scheduled and failed payouts are listed until they are paid."""
-    booking = await scene.completed()
-    assert [one.id for one in await administration.list_payouts(scene.ports)] == [booking.id]
-    await scene.jump_to(booking.ends_at + DAY)
-    await scene.drain()
-    assert list(await administration.list_payouts(scene.ports)) == []
-
-
-async def test_companions_are_listed_for_operators(scene):
-    """Companions are listed, hidden ones too."""
-    await add_companion(scene.ports.store, approval=Approval.PENDING)
-    assert len(await administration.list_companions(scene.ports)) == 2

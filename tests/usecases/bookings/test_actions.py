@@ -30,7 +30,13 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.ports import BOOKING_OVERLAP
-from staffbooking_core.usecases.bookings import actions, cancellation_quotes, parties, requests
+from staffbooking_core.usecases.bookings import (
+    actions,
+    cancellation_quotes,
+    overview,
+    parties,
+    requests,
+)
 from staffbooking_core.usecases.companions import search
 from tests.support.memory_deployment import actor_of, with_another_companion, with_another_customer
 
@@ -326,6 +332,13 @@ async def ids(scene, actor, role=None, status=None, page=1, limit=10):
         scene.ports, actor, role=role, status=status, page=page, limit=limit
     )
     return [row.id for row in rows]
+
+
+async def test_bookings_are_listed_for_operators(scene):
+    """Bookings are listed, all or of a status."""
+    booking = await scene.accepted()
+    assert [one.id for one in await overview.list_all_bookings(scene.ports)] == [booking.id]
+    assert list(await overview.list_all_bookings(scene.ports, BookingStatus.PAID)) == []
 
 
 async def test_each_lists_their_own(scene):

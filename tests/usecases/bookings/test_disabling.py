@@ -11,10 +11,10 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import NotFound, RuleBroken
-from staffbooking_core.operator_inputs import ResolutionOutcome
+from staffbooking_core.operator_inputs import BookingsDecision, ResolutionOutcome
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, disabling
-from staffbooking_core.usecases.bookings.disabling import BookingsAhead, BookingsDecision
+from staffbooking_core.usecases.bookings.disabling import BookingsAhead
 from staffbooking_core.usecases.payments import payouts
 from tests.support.memory_deployment import (
     with_another_companion,

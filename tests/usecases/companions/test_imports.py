@@ -26,7 +26,7 @@ from staffbooking_core.ports import SkippedRow
 from staffbooking_core.usecases.accounts import administration, sessions
 from staffbooking_core.usecases.accounts.administration import CreateUser
 from staffbooking_core.usecases.bookings import disabling
-from staffbooking_core.usecases.companions import imports
+from staffbooking_core.usecases.companions import approvals, imports
 from staffbooking_core.usecases.companions.imports import ImportRow
 from staffbooking_core.usecases.notifications import notifications
 from tests.support.memory_deployment import memory_ports
@@ -165,7 +165,7 @@ async def test_an_import_approves_who_waits(scene):
 async def test_an_import_lifts_no_suspension(scene):
     """A row does not lift a suspension."""
     await imported(scene, row(approved=True))
-    await administration.set_approval(scene.ports, (await companion(scene)).id, Approval.SUSPENDED)
+    await approvals.set_approval(scene.ports, (await companion(scene)).id, Approval.SUSPENDED)
     assert await imported(scene, row(approved=True, tagline="Hello")) == (0, 1, ())
     known = await companion(scene)
     assert (known.approval, known.tagline) == (Approval.SUSPENDED, "Hello")

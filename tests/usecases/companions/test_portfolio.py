@@ -19,8 +19,7 @@ from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import InvalidField, NotFound, RuleBroken
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile
-from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.companions import images, profiles
+from staffbooking_core.usecases.companions import approvals, images, profiles
 from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +31,7 @@ async def add(scene, actor=None, title="The spring ball", image="photos/ball.jpg
 
 
 async def judge(scene, item, status=PortfolioItemStatus.APPROVED):
-    return await administration.moderate_item(scene.ports, item.id, status)
+    return await approvals.moderate_item(scene.ports, item.id, status)
 
 
 async def mine(scene):
@@ -223,11 +222,9 @@ async def test_items_are_paged_by_id(scene):
     other = await with_another_companion(scene)
     made = [await add(scene), await add(other), await add(scene)]
     approved = await judge(scene, made[1])
-    listed = await administration.list_portfolio_items(scene.ports, None, made[0].id, 1)
+    listed = await approvals.list_portfolio_items(scene.ports, None, made[0].id, 1)
     assert list(listed) == [approved]
-    assert list(
-        await administration.list_portfolio_items(scene.ports, PortfolioItemStatus.PENDING)
-    ) == [
+    assert list(await approvals.list_portfolio_items(scene.ports, PortfolioItemStatus.PENDING)) == [
         made[0],
         made[2],
     ]

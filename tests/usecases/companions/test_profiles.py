@@ -30,8 +30,7 @@ from staffbooking_core.inputs import (
     WeeklyHours,
 )
 from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.companions import profiles
+from staffbooking_core.usecases.companions import approvals, profiles
 from tests.support.memory_deployment import actor_of, make_booking_scenario, with_another_companion
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +112,7 @@ async def test_the_first_change_makes_the_companion(scene):
     assert await stored(scene, actor) == changed
     assert (changed.hourly_rate, changed.approval) == (4050, Approval.PENDING)
     assert missing_fields(changed) == []
-    approved = await administration.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
+    approved = await approvals.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
     assert approved.is_listed
 
 
@@ -220,25 +219,25 @@ async def test_an_unfinished_profile_is_not_approved(scene, lacking):
     actor = await newcomer(scene)
     await change(scene, actor, **{k: v for k, v in COMPLETE.items() if k != lacking})
     with pytest.raises(RuleBroken) as caught:
-        await administration.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
+        await approvals.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
     assert caught.value.code == "profile_incomplete"
     assert caught.value.message == f"The profile has no {lacking} yet"
     assert (await stored(scene, actor)).approval is Approval.PENDING
-    await administration.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
+    await approvals.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
 
 
 async def test_a_profile_that_was_never_saved_is_not_approved(scene):
     """Approval names all that a newly registered staff member's draft lacks."""
     actor = await newcomer(scene)
     with pytest.raises(RuleBroken) as caught:
-        await administration.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
+        await approvals.set_approval(scene.ports, actor.user_id, Approval.APPROVED)
     assert caught.value.code == "profile_incomplete"
 
 
 async def test_a_profile_that_was_never_saved_is_suspended(scene):
     """A suspension of a newly registered staff member is kept with the draft."""
     actor = await newcomer(scene)
-    await administration.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
+    await approvals.set_approval(scene.ports, actor.user_id, Approval.SUSPENDED)
     assert (await stored(scene, actor)).approval is Approval.SUSPENDED
 
 
@@ -248,7 +247,7 @@ async def test_only_staff_members_have_an_approval(scene):
     await privacy.erase_person(scene.ports, gone.user_id)
     for number in (scene.customer.user_id, gone.user_id):
         with pytest.raises(NotFound):
-            await administration.set_approval(scene.ports, number, Approval.APPROVED)
+            await approvals.set_approval(scene.ports, number, Approval.APPROVED)
 
 
 # Hours ----------------------------------------------------------------------------------

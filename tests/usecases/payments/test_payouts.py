@@ -304,3 +304,12 @@ async def test_an_alarm_tells_what_was_promised(scene):
     (text,) = alerts(scene, "is not made yet")
     assert str(booking.ends_at + 48 * HOUR) in text
     assert OperationStatus.PENDING in await orders(scene, booking)
+
+
+async def test_payouts_that_wait_are_listed(scene):
+    """Scheduled and failed payouts are listed until they are paid."""
+    booking = await scene.completed()
+    assert [one.id for one in await payouts.list_payouts(scene.ports)] == [booking.id]
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    assert list(await payouts.list_payouts(scene.ports)) == []
