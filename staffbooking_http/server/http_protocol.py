@@ -43,8 +43,6 @@ _UNKNOWN_METHOD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
 _STAND_IN_METHOD = b"UNLINK"
 """A method that the parser knows and no endpoint has, in place of one that the parser refuses."""
 _ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
-
-
 _NO_REQUEST = "This is no HTTP/1.1 request"
 
 
