@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from staffbooking_core.domain.bookings.disputes import (
@@ -10,6 +10,7 @@ from staffbooking_core.domain.bookings.disputes import (
     DisputeStatement,
     NewDisputeStatement,
 )
+from staffbooking_core.domain.bookings.lifecycle import Party
 
 __all__ = ["DisputesReadPort", "DisputesWritePort"]
 
@@ -21,6 +22,14 @@ class DisputesReadPort(Protocol):
         self, booking_id: int, dispute_number: int
     ) -> Sequence[DisputeStatement]:
         """All statements of one dispute of a booking, the oldest first."""
+        ...
+
+    async def speakers_of(
+        self, dispute_numbers: Mapping[int, int]
+    ) -> Mapping[int, Sequence[Party]]:
+        """The party of each statement of one dispute of several bookings, the oldest first, by
+        booking id. `dispute_numbers` has the number of the dispute by booking id; bookings whose
+        dispute has no statement are left out."""
         ...
 
     async def files_of(self, booking_id: int) -> Sequence[DisputeFile]:

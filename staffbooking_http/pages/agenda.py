@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from attrs import frozen
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.booking_limits import add_years
 from staffbooking_core.errors import InvalidInput
 from staffbooking_core.usecases.bookings.overview import BookingsOverview
@@ -29,7 +30,8 @@ async def agenda_context(
     call: Call, visitor: SignedInUser, overview: BookingsOverview
 ) -> dict[str, Any]:
     """The template context of `agenda.html`: the week that the query string asks for, by default
-    the current one, and the bookings ahead that come after it."""
+    the current one, and the bookings ahead that come after it. Open disputes are left out: the page
+    lists them by themselves."""
     now = await call.ports.clock.business()
     bounds = add_years(now.date(), -1), add_years(now.date(), 3)
     wanted = _read_week(call.scope["query_string"])
@@ -48,7 +50,11 @@ async def agenda_context(
         "is_current": agenda.find_day(agenda.today) is not None,
         "week_before": first - _WEEK if first > bounds[0] else None,
         "week_after": first + _WEEK if last < bounds[1] else None,
-        "later": [each for each in overview.ahead if each.booking.event_date > last],
+        "later": [
+            each
+            for each in overview.ahead
+            if each.booking.event_date > last and each.booking.status is not BookingStatus.DISPUTED
+        ],
     }
 
 

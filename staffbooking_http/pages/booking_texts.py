@@ -6,7 +6,7 @@ from datetime import timedelta
 from babel import dates
 
 from staffbooking_core.domain.bookings.booking import Booking
-from staffbooking_core.domain.bookings.disputes import dispute_opener
+from staffbooking_core.domain.bookings.disputes import dispute_respondent
 from staffbooking_core.domain.bookings.guidance import DeadlineKind, Guidance, NextAction
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.shared.money import Currency
@@ -68,7 +68,7 @@ def deadline_label(kind: DeadlineKind, booking: Booking, party: Party) -> str:
 def _acting_party(kind: DeadlineKind, booking: Booking) -> Party | None:
     """The side that has to act by a deadline; None where nobody has to."""
     if kind is DeadlineKind.RESPOND_BY:
-        return Party.STAFF if dispute_opener(booking) is Party.CUSTOMER else Party.CUSTOMER
+        return dispute_respondent(booking)
     return {DeadlineKind.ANSWER_BY: Party.STAFF, DeadlineKind.PAY_BY: Party.CUSTOMER}.get(kind)
 
 

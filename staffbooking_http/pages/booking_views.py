@@ -48,23 +48,42 @@ _STEP_TITLES: Mapping[Trigger, str] = {
     Trigger.CHARGEBACK_LOST: "The bank decided for %(customer)s",
 }
 
-_RULES: Mapping[str, str] = {
-    "48_hours_or_more": "It was cancelled at least %(full)s ahead, so everything goes back.",
-    "24_to_48_hours": "It was cancelled %(half)s to %(full)s ahead, so half the price goes back.",
-    "under_24_hours_insured": (
-        "It was cancelled less than %(half)s ahead; by the insurance, half the price goes back."
+_RULE_TEXTS: Mapping[str, tuple[str, str]] = {
+    "48_hours_or_more": (
+        "It was cancelled at least %(full)s ahead, so everything goes back.",
+        "It is more than %(full)s until the start, so everything comes back.",
     ),
-    "under_24_hours": "It was cancelled less than %(half)s ahead, so nothing goes back.",
-    "cancelled_by_staff": "When the staff member cancels, everything goes back.",
-    "cancelled_by_the_service": "When we cancel, everything goes back.",
+    "24_to_48_hours": (
+        "It was cancelled %(half)s to %(full)s ahead, so half the price goes back.",
+        "It is %(half)s to %(full)s until the start, so half of the price comes back.",
+    ),
+    "under_24_hours_insured": (
+        "It was cancelled less than %(half)s ahead; by the insurance, half the price goes back.",
+        "It is less than %(half)s until the start; by your insurance, half of the price comes "
+        "back.",
+    ),
+    "under_24_hours": (
+        "It was cancelled less than %(half)s ahead, so nothing goes back.",
+        "It is less than %(half)s until the start, so nothing comes back.",
+    ),
+    "cancelled_by_staff": (
+        "When the staff member cancels, everything goes back.",
+        "When you cancel, %(customer)s gets everything back, and may book somebody else first. You "
+        "are not paid.",
+    ),
+    "cancelled_by_the_service": (
+        "When we cancel, everything goes back.",
+        "When we cancel, everything goes back.",
+    ),
 }
+"""Each rule of refunds, told of a cancelled booking, and to who is asked before it is cancelled."""
 
-_MONEY_TO_CUSTOMER: Mapping[SettlementStatus, str] = {
+_MONEY_TO_CUSTOMER_TEXTS: Mapping[SettlementStatus, str] = {
     SettlementStatus.PENDING: "%(share)s is on its way back to you.",
     SettlementStatus.SETTLED: "%(share)s has gone back to you.",
     SettlementStatus.FAILED: "%(share)s is owed to you: the refund failed, and we try it again.",
 }
-_MONEY_TO_OTHERS: Mapping[SettlementStatus, str] = {
+_MONEY_TO_OTHERS_TEXTS: Mapping[SettlementStatus, str] = {
     SettlementStatus.PENDING: "%(share)s is on its way back to %(customer)s.",
     SettlementStatus.SETTLED: "%(share)s has gone back to %(customer)s.",
     SettlementStatus.FAILED: "%(share)s is owed to %(customer)s: the refund failed.",
@@ -99,7 +118,7 @@ def booking_context(details: BookingDetails, policy: Policy) -> dict[str, Any]:
         "is_day_rate": _is_day_rate(details, policy),
         "hourly_rate": _hourly_rate(booking),
         "money": _money_sentence(booking, party),
-        "rule": _RULES.get(booking.cancel_rule or "", ""),
+        "rule": _rule_text(booking.cancel_rule or "")[0],
         "full_before": policy.full_refund_before,
         "half_before": policy.half_refund_before,
         "terms": _terms(details),
@@ -112,6 +131,16 @@ def booking_context(details: BookingDetails, policy: Policy) -> dict[str, Any]:
         "max_megabytes": policy.max_image_bytes // 2**20,
         "has_receipt": booking.paid_at is not None,
     }
+
+
+def _rule_text(rule: str) -> tuple[str, str]:
+    """Both texts of a rule of refunds; empty ones where there is nothing to tell of it."""
+    return _RULE_TEXTS.get(rule, ("", ""))
+
+
+def cancellation_question(rule: str) -> str:
+    """What is told of a rule of refunds before a paid booking is cancelled by it."""
+    return _rule_text(rule)[1]
 
 
 def _available_action(details: BookingDetails) -> NextAction | None:
@@ -221,7 +250,8 @@ def _money_sentence(booking: Booking, party: Party) -> _MoneySentence | None:
             return None
         return _MoneySentence("Nothing goes back.")
     owed = sum(refund.amount for refund in booking.refunds)
-    texts = _MONEY_TO_CUSTOMER if party is Party.CUSTOMER else _MONEY_TO_OTHERS
+    is_own = party is Party.CUSTOMER
+    texts = _MONEY_TO_CUSTOMER_TEXTS if is_own else _MONEY_TO_OTHERS_TEXTS
     text = texts[_refund_state(booking)]
     amount = Currency(booking.currency).to_decimal(owed)
     return _MoneySentence(text, amount, owed >= booking.total_amount)

@@ -29,7 +29,7 @@ from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_http.api import query_string
 from staffbooking_http.api.access import authenticate_session
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.pages.booking_views import booking_context
+from staffbooking_http.pages.booking_views import booking_context, cancellation_question
 from staffbooking_http.pages.session import (
     DraftText,
     PageRequest,
@@ -232,9 +232,11 @@ async def _cancellation_context(call: Call, actor: Actor, number: int) -> dict[s
     found = await details.get_details(call.ports, actor, number)
     if Trigger.CANCEL not in found.triggers:
         return None
+    quote = await cancellation_quotes.quote_cancellation(call.ports, actor, number)
     return {
         **booking_context(found, call.ports.policy),
-        "quote": await cancellation_quotes.quote_cancellation(call.ports, actor, number),
+        "quote": quote,
+        "rule_ahead": cancellation_question(quote["rule"]),
         "quote_lifetime": call.ports.policy.cancellation_quote_lifetime,
     }
 

@@ -1,8 +1,8 @@
 """Languages and formats of the pages: dates, times, money and plurals by the visitor's locale.
 
 The language is the visitor's choice, else it follows from `Accept-Language`. Texts are written in
-English. Templates ask for them through gettext, so that another language is a catalogue in
-`catalogues/` beside its lines in `LANGUAGES` and `_FORMATS_BY_LANGUAGE`.
+English, and templates ask for them through gettext. Another language is a member of `Language`, a
+catalogue in `catalogues/`, and its lines in `LANGUAGES` and `_FORMATS_BY_LANGUAGE`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -176,7 +176,10 @@ async def _render_form(
 ) -> Template:
     month = await _load_month(call, seen, draft, asked)
     quote = await _quote(call, draft)
-    wrong = {} if quote else await _find_wrong_values(call, seen, draft)
+    is_invalid = error is None and asked.refused == _INVALID
+    typed = [] if quote else _typed_fields(draft)
+    found = await _find_faults(call, seen, draft) if is_invalid or typed else None
+    wrong = _wrong_values(typed, found)
     context = {
         "draft": {**asdict(draft), "key": call.ports.ids.token()},
         "quote": quote,
@@ -190,8 +193,8 @@ async def _render_form(
         **figures_of(call.ports.policy),
         **seen,
     }
-    if error is None and asked.refused == _INVALID:
-        error = await _find_faults(call, seen, draft)
+    if is_invalid:
+        error = found
     if error is not None:
         return render_error(_TEMPLATE, visitor, error, **context)
     if asked.refused:
@@ -229,17 +232,19 @@ async def _find_faults(
     return kinds[0](faults.values()) if kinds else None
 
 
-async def _find_wrong_values(
-    call: Call, seen: Mapping[str, Any], draft: _BookingDraft
-) -> dict[str, str]:
+def _typed_fields(draft: _BookingDraft) -> list[str]:
+    """The priced fields that are typed in."""
+    carried = _carried_fields(draft)
+    return [name for name in _PRICED_FIELDS if name in carried]
+
+
+def _wrong_values(typed: Sequence[str], error: InvalidInput | None) -> dict[str, str]:
     """Why the values that are typed in have no price, by field. Fields that are still empty are no
     faults yet."""
-    given = [name for name in _PRICED_FIELDS if name in _carried_fields(draft)]
-    error = await _find_faults(call, seen, draft) if given else None
     if error is None:
         return {}
     faults = {fault.field: fault.message for fault in error.field_errors}
-    return {name: faults[name] for name in given if name in faults}
+    return {name: faults[name] for name in typed if name in faults}
 
 
 async def _find_fault(call: Call, fields: Mapping[str, str]) -> InvalidInput | None:

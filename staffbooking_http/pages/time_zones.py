@@ -13,7 +13,7 @@ from babel import Locale, dates
 from babel.core import get_global
 
 from staffbooking_core.domain.companions.availability import is_timezone
-from staffbooking_http.pages.locales import PageLocale, zone_city
+from staffbooking_http.pages.locales import LANGUAGES, PageLocale, zone_city
 
 _REGION_LABELS = {
     "Europe": "Europe",
@@ -126,7 +126,7 @@ known."""
 def _territories() -> Mapping[str, str]:
     """The code of each territory by its names, in lower case, and by the code itself."""
     found = {}
-    for language in ("en", "de", "pt"):
+    for language in LANGUAGES:
         for code, name in Locale(language).territories.items():
             if len(code) == 2 and code.isalpha():
                 found[name.casefold()] = found[code.casefold()] = code

@@ -48,8 +48,6 @@ _FOREIGN_METHODS = frozenset(
 )
 """Methods of RTSP and HTTP/2, which the parser refuses in HTTP/1.1, but not as unknown."""
 _ABSOLUTE_TARGET = re.compile(rf"(?i:https?)://({HOST_PATTERN})(/.*|\?.*)?".encode())
-
-
 _NO_REQUEST = "This is no HTTP/1.1 request"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -56,6 +57,27 @@ def test_the_calendar_is_used_by_keyboard(browser: Browser, market: Marketplace)
         expect(visitor.page).to_have_url(re.compile(r"date=\d{4}-\d\d-\d\d"))
         expect(visitor.main.locator("#free-days [aria-current]")).to_be_focused()
         assert visitor.page.evaluate("() => window.isSamePage")
+
+
+def test_a_taken_time_stays_marked_until_it_is_changed(
+    browser: Browser, market: Marketplace
+) -> None:
+    """Another field that is typed in brings the price anew, and leaves the marks of the time that
+    was refused; another time removes them."""
+    taken = market.request_booking()
+    market.act("staff", taken["id"], "accept")
+    wanted = {name: taken[name] for name in ("event_date", "start_time", "duration_hours")}
+    address = urlencode({**wanted, "refused": "companion_unavailable"})
+    with open_person(browser, market, DESKTOP, "customer") as customer:
+        customer.open(f"/companions/{market.user_id('staff')}/request?{address}", 400)
+        start = customer.main.get_by_label("Start", exact=True)
+        price = customer.main.locator("#price")
+        expect(start).to_have_attribute("aria-describedby", "refusal")
+        for label, text, marks in (("Place", LOCATION, 1), ("Start", "00:30", 0)):
+            price.evaluate("(part) => part.setAttribute('data-old', '')")
+            customer.fill(label, text)
+            expect(price).not_to_have_attribute("data-old", "")
+            expect(customer.main.locator("[aria-invalid]")).to_have_count(2 * marks)
 
 
 def test_back_leads_to_a_refused_form(person: OpenPerson) -> None:

@@ -8,7 +8,8 @@ Messages are in templates (`_("…")`, `pgettext`, `ngettext`, `{% trans %}`), a
 - arguments of `gettext`, `ngettext`, `translate` and `_`;
 - constants whose name ends with TEXT(S), LABEL(S), SENTENCE(S), DESCRIPTION(S) or TITLE(S): the
   values of mappings, the last elements of pairs;
-- labels of `NavigationItem`, titles of `_Step`, and the sentences of the guidance of bookings;
+- labels of `NavigationItem`, titles of `_Step`, texts of `_MoneySentence`, and the sentences of the
+  guidance of bookings;
 - the messages of errors, as pages tell them, and of the checks of values that fields share.
 """
 
@@ -115,7 +116,7 @@ def _python_messages(tree: ast.Module) -> Iterator[Message]:
                         yield singular, plural
                     case "NavigationItem", [_, str(label), *_]:
                         yield label
-                    case "_Step", [str(title), *_]:
+                    case (("_Step" | "_MoneySentence"), [str(title), *_]):
                         yield title
     yield from _error_messages(tree)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from attrs import asdict, frozen
 
@@ -12,6 +12,7 @@ from staffbooking_core.domain.bookings.disputes import (
     DisputeStatement,
     NewDisputeStatement,
 )
+from staffbooking_core.domain.bookings.lifecycle import Party
 
 
 @frozen
@@ -30,6 +31,15 @@ class DisputesReader:
             if (statement.booking_id, statement.dispute_number) == (booking_id, dispute_number)
         )
         return sorted(of_dispute, key=lambda statement: statement.id)
+
+    async def speakers_of(
+        self, dispute_numbers: Mapping[int, int]
+    ) -> Mapping[int, Sequence[Party]]:
+        speakers: dict[int, list[Party]] = {}
+        for _, statement in sorted(self.tx.state.dispute_statements.items()):
+            if dispute_numbers.get(statement.booking_id) == statement.dispute_number:
+                speakers.setdefault(statement.booking_id, []).append(statement.party)
+        return speakers
 
     async def files_of(self, booking_id: int) -> Sequence[DisputeFile]:
         files = self.tx.state.dispute_files.values()

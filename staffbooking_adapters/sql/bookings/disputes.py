@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import asdict, frozen
@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, insert, literal, select
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.engine.connection import Connection
+from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.companions import dropped_images
@@ -41,6 +42,16 @@ STATEMENTS_OF = Statement(
     )
     .order_by(dispute_statements.c.id)
 )
+SPEAKERS_OF = Statement(
+    select(
+        dispute_statements.c.booking_id,
+        dispute_statements.c.dispute_number,
+        dispute_statements.c.party,
+    )
+    .where(in_array(dispute_statements.c.booking_id, "booking_ids"))
+    .order_by(dispute_statements.c.id)
+)
+"""Of all disputes of the bookings: most have one."""
 ADD_STATEMENT = Statement(
     insert(dispute_statements).values(
         {c.name: bindparam(c.name, type_=c.type) for c in STATEMENT_COLUMNS if c.name != "id"}
@@ -75,6 +86,16 @@ class DisputesReader:
             STATEMENTS_OF, booking_id=booking_id, dispute_number=dispute_number
         )
         return [to_statement(row) for row in rows]
+
+    async def speakers_of(
+        self, dispute_numbers: Mapping[int, int]
+    ) -> Mapping[int, Sequence[Party]]:
+        rows = await self.connection.fetch_all(SPEAKERS_OF, booking_ids=list(dispute_numbers))
+        speakers: dict[int, list[Party]] = {}
+        for booking_id, number, party in rows:
+            if number == dispute_numbers[booking_id]:
+                speakers.setdefault(booking_id, []).append(Party(party))
+        return speakers
 
     async def files_of(self, booking_id: int) -> Sequence[DisputeFile]:
         rows = await self.connection.fetch_all(FILES_OF, booking_id=booking_id)

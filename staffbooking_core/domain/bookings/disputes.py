@@ -150,6 +150,11 @@ def dispute_opener(booking: Booking) -> Party | None:
     return Party.CUSTOMER if booking.disputed_by is Party.PROCESSOR else booking.disputed_by
 
 
+def dispute_respondent(booking: Booking) -> Party:
+    """The party that has to answer the newest dispute: the one that did not open it."""
+    return Party.STAFF if dispute_opener(booking) is Party.CUSTOMER else Party.CUSTOMER
+
+
 def check_split(booking: Booking, share: int) -> None:
     """Check the customer's part of a split: up to the price held, or everything, since the premium
     is refunded in full or not at all. Raises RuleBroken `split_out_of_range`."""

@@ -16,6 +16,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
+from staffbooking_core.domain.bookings.disputes import dispute_respondent
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, TimerKind, Trigger
 from staffbooking_core.domain.bookings.timers import timer_time
 from staffbooking_core.domain.payments.processor import ChargebackStatus
@@ -79,7 +80,8 @@ class DeadlineKind(StrEnum):
     PAYOUT_AT = "payout_at"
     RESPOND_BY = "respond_by"
     HEARD_UNTIL = "heard_until"
-    """As RESPOND_BY, for a side that waits for the other one."""
+    """As RESPOND_BY, for a side that waits for the other one, and for all once the side that has to
+    answer has spoken."""
 
 
 @frozen
@@ -326,11 +328,11 @@ def guide(
     no more. `speakers` has the side of each statement of an open dispute, the oldest first."""
     situation = find_situation(booking, now, policy)
     cell, lead = _TABLE[situation][party], _lead(booking)
-    waits = bool(speakers) and speakers[-1] is party
+    is_heard = (bool(speakers) and speakers[-1] is party) or dispute_respondent(booking) in speakers
     if situation in (S.DISPUTED, S.NO_SHOW):
         cell = _cell_of_dispute(cell, party, speakers)
     sentence = cell.late_sentence if lead is None and cell.late_sentence else cell.sentence
-    deadlines = tuple(_deadlines(booking, situation, party, now, policy, waits=waits))
+    deadlines = tuple(_deadlines(booking, situation, party, now, policy, is_heard=is_heard))
     action = None if has_reviewed and cell.action is A.REVIEW else cell.action
     return Guidance(situation, sentence, action, deadlines, lead)
 
@@ -392,7 +394,7 @@ def _deadlines(
     now: datetime,
     policy: Policy,
     *,
-    waits: bool,
+    is_heard: bool,
 ) -> list[Deadline]:
     """The deadlines ahead, the next first."""
     paid_ahead = situation in (S.CONFIRMED, S.CHECK_IN_OPEN)
@@ -411,7 +413,7 @@ def _deadlines(
         if situation is S.TO_CONFIRM
         else None,
         DeadlineKind.PAYOUT_AT: payout_due if party in (Party.STAFF, Party.ADMIN) else None,
-        DeadlineKind.HEARD_UNTIL if waits else DeadlineKind.RESPOND_BY: timer_time(
+        DeadlineKind.HEARD_UNTIL if is_heard else DeadlineKind.RESPOND_BY: timer_time(
             booking, TimerKind.DISPUTE_OVERDUE, policy
         ),
     }

@@ -26,7 +26,7 @@ def note_reminder(result: TransitionResult, inputs: TransitionInput, _: Policy) 
 
 def note_overdue(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Alert the operators of an overdue dispute."""
-    text = f"the dispute of booking {result.booking.code}{_OVERDUE}"
+    text = _overdue(result.booking.code)
     return result.with_changes(dispute_alarmed_at=inputs.now).with_alert(text)
 
 
@@ -36,20 +36,33 @@ def note_alarm(
     """Alert the operators of a payout that is nearly late."""
     booking = result.booking
     deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
-    text = f"the payout of booking {booking.code}{_NOT_MADE} {deadline}"
+    text = f"{_not_made(booking.code)} {deadline}"
     return result.with_changes(payout_alarmed_at=inputs.now).with_alert(text)
 
 
-_OVERDUE = " is overdue: resolve it"
-_NOT_MADE = " is not made yet: it is promised by"
+def _overdue(code: str) -> str:
+    return f"the dispute of booking {code} is overdue: resolve it"
+
+
+def _not_made(code: str) -> str:
+    return f"the payout of booking {code} is not made yet: it is promised by"
+
+
+def can_be_settled(code: str, text: str) -> bool:
+    """Whether an alert of the booking with this code asks for something. Others only tell what
+    happened."""
+    return text == _overdue(code) or text.startswith(_not_made(code))
 
 
 def is_settled(booking: Booking, text: str) -> bool:
     """Whether an alert of the booking asks for what has been done since. Alerts that only tell what
     happened are never settled."""
-    if _OVERDUE in text:
-        return booking.status is not BookingStatus.DISPUTED
-    return _NOT_MADE in text and booking.payout_status not in OPEN_PAYOUT_STATUSES
+    if text == _overdue(booking.code):
+        # Of a new dispute, operators are not alerted yet: the alert was of the one before.
+        is_open = booking.status is BookingStatus.DISPUTED
+        return not is_open or booking.dispute_alarmed_at is None
+    is_of_payout = text.startswith(_not_made(booking.code))
+    return is_of_payout and booking.payout_status not in OPEN_PAYOUT_STATUSES
 
 
 def alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:

@@ -218,9 +218,9 @@ async def accept(
     payment intent, and cancels the pending bookings that overlap it or its buffers.
 
     Locks the staff member's row against new requests, then the booking and its competitors in the
-    order of ids. Raises NotFound, Forbidden
-    `wrong_party`, VersionMismatch, and RuleBroken `booking_not_pending`, `event_started`,
-    `party_disabled` where the customer's account is disabled, or `companion_unavailable`.
+    order of ids. Raises NotFound, Forbidden `wrong_party`, VersionMismatch, and RuleBroken
+    `booking_not_pending`, `event_started`, `party_disabled` where the customer's account is
+    disabled, or `companion_unavailable`.
     """
     now = await ports.clock.business()
 

@@ -28,8 +28,11 @@ _OPEN_STATUSES = (
 )
 _MAX_OPEN_OF_A_STATUS = 50
 _MAX_PAST = 8
-_WITHOUT_HURRY = frozenset({NextAction.REVIEW, NextAction.FIND_OTHERS, NextAction.REBOOK})
-"""Next actions of bookings that are over."""
+_WITHOUT_HURRY = frozenset(
+    {NextAction.REVIEW, NextAction.FIND_OTHERS, NextAction.REBOOK, NextAction.READ_ANSWER}
+)
+"""Next actions that may be left: those of bookings that are over, and that of a side which has told
+its part in a dispute."""
 
 
 @frozen
@@ -46,8 +49,9 @@ class GuidedBooking:
 
 @frozen
 class BookingsOverview:
-    """The bookings of a home page. `needs_you` has those with a next action, the one with the
-    nearest deadline first; `ahead` the other open ones by their start; `past` the newest others."""
+    """The bookings of a home page. `needs_you` has those with a next action that may not be left,
+    the one with the nearest deadline first; `ahead` the other open ones by their start; `past` the
+    newest others."""
 
     needs_you: tuple[GuidedBooking, ...]
     ahead: tuple[GuidedBooking, ...]
@@ -64,16 +68,12 @@ async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
             for status in _OPEN_STATUSES
             for booking in await _bookings_of(view, actor, status, _MAX_OPEN_OF_A_STATUS)
         ]
-        speakers = {
-            booking.id: [
-                statement.party
-                for statement in await view.disputes.statements_of(
-                    booking.id, booking.dispute_number
-                )
-            ]
+        disputes = {
+            booking.id: booking.dispute_number
             for booking in open_bookings
             if booking.status is BookingStatus.DISPUTED
         }
+        speakers = await view.disputes.speakers_of(disputes) if disputes else {}
         past = [
             booking
             for status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)

@@ -71,7 +71,7 @@ class DeliveryDetails:
     endpoint: WebhookEndpoint
     log: DeliveryLog
     body: bytes = field(repr=False)
-    """Empty where the event exists no longer."""
+    """Empty where the event no longer exists."""
 
 
 @validated

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, POLICY, make_booking
-from staffbooking_core.domain.bookings import notes
+from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, NOW, POLICY
 from staffbooking_core.domain.bookings.booking import PaymentIntent, PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
@@ -417,14 +416,3 @@ def test_a_payment_of_a_cancelled_booking_is_refunded():
     assert step.booking.payment_status is PaymentStatus.REFUND_PENDING
     assert len(step.alerts) == 1
     assert journey.faults == []
-
-
-@pytest.mark.parametrize(
-    ("status", "is_settled"),
-    [(PayoutStatus.FAILED, False), (PayoutStatus.FROZEN, False), (PayoutStatus.PAID, True)],
-)
-def test_the_alert_of_a_payout_is_settled_once_it_is_made(status, is_settled) -> None:
-    """An alert of a payout that is not made holds as long as it is to be made, also on hold."""
-    booking = make_booking(status=BookingStatus.COMPLETED, payout_status=status)
-    text = f"the payout of booking {booking.code} is not made yet: it is promised by {NOW}"
-    assert notes.is_settled(booking, text) is is_settled

@@ -37,10 +37,12 @@ def cancelled(trigger, actor, was=BookingStatus.PENDING, **given):
     return make_booking(status=BookingStatus.CANCELLED, timeline=(entry,), **given)
 
 
-def disputed(trigger, **given):
-    """A booking in dispute by a trigger."""
-    entry = TimelineEntry(NOW, BookingStatus.PAID, BookingStatus.DISPUTED, trigger, Party.CUSTOMER)
-    return make_booking(status=BookingStatus.DISPUTED, timeline=(entry,), **given)
+def disputed(trigger, by=Party.CUSTOMER, **given):
+    """A booking in dispute by a trigger of a party."""
+    entry = TimelineEntry(NOW, BookingStatus.PAID, BookingStatus.DISPUTED, trigger, by)
+    return make_booking(
+        status=BookingStatus.DISPUTED, timeline=(entry,), disputed_by=by, disputed_at=NOW, **given
+    )
 
 
 def paid(starts_in, **given):
@@ -196,6 +198,34 @@ def test_who_has_spoken_last_is_not_asked_to_answer_by_a_time(trigger) -> None:
     booking = disputed(trigger, dispute_respond_by=NOW + HOUR)
     told = guide(booking, Party.CUSTOMER, NOW, POLICY, speakers=(Party.CUSTOMER,))
     assert [each.kind for each in told.deadlines] == [DeadlineKind.HEARD_UNTIL]
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(
+    ("opener", "speakers"),
+    [
+        (Party.CUSTOMER, (Party.CUSTOMER, Party.STAFF)),
+        (Party.CUSTOMER, (Party.CUSTOMER, Party.STAFF, Party.CUSTOMER)),
+        (Party.STAFF, (Party.STAFF, Party.CUSTOMER)),
+        (Party.STAFF, (Party.STAFF, Party.CUSTOMER, Party.STAFF)),
+        (Party.PROCESSOR, (Party.STAFF,)),
+    ],
+)
+def test_nobody_is_said_to_answer_who_has_answered(side, opener, speakers) -> None:
+    """Once the side that has to answer a dispute has spoken, its deadline is until when both sides
+    are heard, for every reader."""
+    booking = disputed(Trigger.DISPUTE, opener, dispute_respond_by=NOW + HOUR)
+    told = guide(booking, side, NOW, POLICY, speakers=speakers)
+    assert [each.kind for each in told.deadlines] == [DeadlineKind.HEARD_UNTIL]
+
+
+@pytest.mark.parametrize("opener", [Party.CUSTOMER, Party.STAFF])
+def test_others_are_told_who_has_to_answer(opener) -> None:
+    """As long as the other side has not spoken, readers are told that it has to answer."""
+    booking = disputed(Trigger.DISPUTE, opener, dispute_respond_by=NOW + HOUR)
+    for side in {*SIDES} - {opener}:
+        told = guide(booking, side, NOW, POLICY, speakers=(opener,))
+        assert [each.kind for each in told.deadlines] == [DeadlineKind.RESPOND_BY]
 
 
 def test_who_reported_an_absence_books_somebody_else() -> None:

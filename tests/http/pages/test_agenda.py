@@ -10,7 +10,9 @@ import pytest
 from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
+from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, json_body
+from tests.http.pages.test_bookings import AFTER
 from tests.http.pages.test_home import rows, section
 from tests.http.pages.test_hours import NIGHT_SLOTS, member, send, set_up
 from tests.support.html_pages import page_text
@@ -59,6 +61,18 @@ async def test_weeks_are_turned(world: HttpDeployment) -> None:
     assert 'href="/#agenda"' in after
     assert "Ada Okoro" in agenda_days(after)[1]
     assert section(after, "later") == ""
+
+
+async def test_an_open_dispute_is_listed_once(world: HttpDeployment) -> None:
+    """A dispute that the staff member has answered is among the open disputes alone, also after the
+    shown week."""
+    path, customer, staff = await paid(world)
+    await set_clock(world, AFTER)
+    json_body(await customer.post(f"{path}/dispute", json={"reason": "Closed early"}))
+    json_body(await staff.post(f"{path}/dispute/statements", json={"text": "Asked to"}), 201)
+    shown = (await staff.get("/?week=2027-02-22")).text
+    assert rows(section(shown, "disputes")) == [path.rpartition("/")[2]]
+    assert rows(section(shown, "later")) == []
 
 
 @pytest.mark.parametrize(

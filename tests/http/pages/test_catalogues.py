@@ -90,6 +90,16 @@ def test_titles_of_steps_are_messages() -> None:
     assert {"Checked in", "The event begins", "The event ends"} <= set(catalogues.messages())
 
 
+def test_texts_of_cancelled_bookings_are_messages() -> None:
+    """What becomes of the money of a cancelled booking, and by which rule, is translated too."""
+    assert {
+        "When the staff member cancels, everything goes back.",
+        "%(share)s has gone back to %(customer)s.",
+        "%(share)s has gone back to you.",
+        "Nothing goes back.",
+    } <= set(catalogues.messages())
+
+
 async def test_pages_speak_the_browsers_language(each_world: HttpDeployment) -> None:
     """Texts, dates and money are those of the language that the browser asks for."""
     client = each_world.client()

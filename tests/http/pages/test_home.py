@@ -60,22 +60,22 @@ async def test_requests_of_staff_tell_conflicts(each_world: HttpDeployment) -> N
     assert rows(needs).count(str(asked[0].id)) == 2
 
 
-async def test_a_dispute_needs_whoever_has_not_spoken_last(each_world: HttpDeployment) -> None:
-    """The other side's word in a dispute needs one; one's own last word leaves it among the open
-    bookings."""
+async def test_a_dispute_needs_whoever_has_not_spoken(each_world: HttpDeployment) -> None:
+    """A dispute needs whoever has not told their side. Once they have, it is among the open
+    bookings, where an answer of the other side stands to be read."""
     path, customer, staff = await paid(each_world)
     await set_clock(each_world, AFTER)
     json_body(await customer.post(f"{path}/dispute", json={"reason": "Closed early"}))
 
-    async def needs(client: httpx.AsyncClient) -> str:
-        return page_text(section((await client.get("/")).text, "needs-you"))
+    async def told(client: httpx.AsyncClient, name: str) -> str:
+        return page_text(section((await client.get("/")).text, name))
 
-    assert "Tell your side" not in await needs(customer)
-    assert "Tell your side" in await needs(staff)
+    assert "Tell your side" not in await told(customer, "needs-you")
+    assert "Tell your side" in await told(staff, "needs-you")
     json_body(await staff.post(f"{path}/dispute/statements", json={"text": "Asked to"}), 201)
-    shown = (await staff.get("/")).text
-    assert "You have told your side." in page_text(section(shown, "disputes"))
-    assert "Mia has answered in the dispute." in await needs(customer)
+    assert "You have told your side." in await told(staff, "disputes")
+    assert "Nothing waits for you." in await told(customer, "needs-you")
+    assert "Mia has answered in the dispute. Read the answer" in await told(customer, "ahead")
 
 
 async def test_who_needs_the_customer_is_shown_by_photo(each_world: HttpDeployment) -> None:

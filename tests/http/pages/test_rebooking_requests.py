@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from staffbooking_adapters.testing.builders import add_companion, add_user, make_calendar
-from tests.http.bookings.test_booking_flow import accepted
+from tests.http.bookings.test_booking_flow import accepted, paid, set_clock
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_booking_requests import (
     FILLED,
@@ -21,6 +21,7 @@ from tests.http.pages.test_booking_requests import (
     problem,
     refused,
 )
+from tests.http.pages.test_bookings import DURING, press, record
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +90,22 @@ async def test_priority_comes_along_on_the_way(world: HttpDeployment) -> None:
     form = await client.get(f"/companions/{other.id}/request?date=2027-03-09&rebooking_of={code}")
     assert hidden(form)["rebooking_of"] == code
     assert 'value="2027-03-09"' in form.text
+
+
+async def test_an_answer_leaves_the_way_to_somebody_else(each_world: HttpDeployment) -> None:
+    """Who reported an absence finds the priority rebooking also once the staff member has answered,
+    though the next action is to read the answer then."""
+    path, customer, staff = await paid(each_world)
+    code = (await record(customer, path))["booking_code"]
+    await set_clock(each_world, DURING)
+    assert (await press(customer, f"{path}/return", "no_show")).status_code == 303
+    search = f'href="/find\\?[^"]*rebooking_of={code}"'
+    assert len(re.findall(search, (await customer.get(f"{path}/return")).text)) == 1
+    json_body(await staff.post(f"{path}/dispute/statements", json={"text": "I was there"}), 201)
+    shown = (await customer.get(f"{path}/return")).text
+    assert "Read the answer" in shown
+    assert "first in line" in shown
+    assert len(re.findall(search, shown)) == 1
 
 
 async def test_priority_that_is_used_up_is_not_promised(world: HttpDeployment) -> None:

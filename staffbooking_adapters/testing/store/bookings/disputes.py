@@ -107,6 +107,31 @@ class DisputesContract(StoreContract):
         assert [each.text for each in await statements(store, booking, 2)] == ["again"]
         assert await statements(store, booking, 3) == []
 
+    async def test_speakers_are_those_of_one_dispute_of_each_booking(self, store, booking):
+        """The parties of the statements are listed by booking in the order of their addition, for
+        the given dispute of each; a booking without a statement is left out."""
+        other, silent = [await add_booking(store, starts_at=NOW + days * DAY) for days in (9, 12)]
+        await add(
+            store,
+            make_statement(booking, party=Party.STAFF),
+            make_statement(other, party=Party.STAFF, dispute_number=2),
+            make_statement(other, at=NOW - HOUR, dispute_number=2),
+            make_statement(booking, party=Party.STAFF, dispute_number=2),
+            make_statement(booking, at=NOW - HOUR),
+            make_statement(silent),
+        )
+
+        async def speakers(numbers: dict[int, int]) -> dict[int, list[Party]]:
+            found = await read_store(store, lambda view: view.disputes.speakers_of(numbers))
+            return {booking_id: list(parties) for booking_id, parties in found.items()}
+
+        assert await speakers({booking.id: 1, other.id: 2, silent.id: 2}) == {
+            booking.id: [Party.STAFF, Party.CUSTOMER],
+            other.id: [Party.STAFF, Party.CUSTOMER],
+        }
+        assert await speakers({booking.id: 2}) == {booking.id: [Party.STAFF]}
+        assert await speakers({}) == {}
+
     async def test_statements_are_found_by_their_author(self, store, booking):
         """The statements of a user are pages by id above the given one, up to the limit."""
         other = make_statement(booking, author_id=booking.companion_id)

@@ -23,10 +23,15 @@ function load() {
   for (const name of UNSENT) fields.delete(name);
   const wanted = ids;
   loadParts(`${form.dataset.quote}?${fields}`, wanted, (page) => {
-    if (page) for (const name of PRICED) showFault(name, page);
+    if (page && PRICED.some((name) => touched.has(name))) showFaults(page);
     if (ids === wanted) ids = new Set();
     document.dispatchEvent(new Event("calendar"));
   });
+}
+
+// Until one of them is changed, the fields keep what a refused form said of them.
+function showFaults(page) {
+  for (const name of PRICED) showFault(name, page);
 }
 
 // A field that nobody has filled in yet keeps what a refused form said of it.
