@@ -15,7 +15,7 @@ from staffbooking_core.inputs import MultilineText
 
 __all__ = [
     "ApprovalAct",
-    "BookingsDecision",
+    "BookingsOfDisabled",
     "DecideApproval",
     "DecideEndpoint",
     "DecideReview",
@@ -64,7 +64,7 @@ class ResolveDispute(DisputeDecision):
     """Read by both parties, and kept in the audit."""
 
 
-class BookingsDecision(StrEnum):
+class BookingsOfDisabled(StrEnum):
     """What becomes of a disabled person's accepted and paid bookings that have not ended."""
 
     CANCEL = "cancel"
@@ -75,7 +75,7 @@ class BookingsDecision(StrEnum):
 
 @frozen(kw_only=True)
 class DisablePerson(OperatorDecision):
-    bookings: BookingsDecision | None = None
+    bookings: BookingsOfDisabled | None = None
 
 
 @frozen(kw_only=True)

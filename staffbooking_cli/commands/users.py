@@ -187,10 +187,10 @@ def disable(
     are ahead, --bookings is needed: cancel (full refunds) or keep; without it they are listed and
     nothing is changed.
     """
-    from staffbooking_core.operator_inputs import BookingsDecision
+    from staffbooking_core.operator_inputs import BookingsOfDisabled
     from staffbooking_core.usecases.bookings import disabling
 
-    decision = None if bookings is None else BookingsDecision(bookings)
+    decision = None if bookings is None else BookingsOfDisabled(bookings)
 
     async def work(ports: Ports) -> disabling.DisabledAccount:
         try:

@@ -34,10 +34,6 @@ _PRIMITIVE_TYPES = {
 }
 
 
-_KEPT_NAMES = {"BookingsDecision": "BookingsOfDisabled"}
-"""Published names of classes that the core calls otherwise by now (docs/compatibility.md)."""
-
-
 def type_schema(kind: Any) -> Schema:
     """The schema of a type: of a field of a record, or of a record itself."""
     origin, arguments = get_origin(kind), get_args(kind)
@@ -85,8 +81,7 @@ def _plain_value(value: Any) -> Any:
 
 def component_name(record: type) -> str:
     """The published name of a class."""
-    name = record.__name__.lstrip("_").removesuffix("Record")
-    return _KEPT_NAMES.get(name, name)
+    return record.__name__.lstrip("_").removesuffix("Record")
 
 
 @cache

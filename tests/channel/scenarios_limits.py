@@ -6,7 +6,7 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import MINUTE, POLICY, SECOND
 from staffbooking_core.domain.shared.rate_limits import RateLimit
-from staffbooking_core.operator_inputs import BookingsDecision
+from staffbooking_core.operator_inputs import BookingsOfDisabled
 from staffbooking_core.representations.channel import CloseCode
 from staffbooking_core.usecases.bookings import disabling
 from tests.channel.scenarios import ScenarioStage, make_frame, presence_frame, scenario
@@ -80,7 +80,7 @@ async def disabling_a_user_closes_connections(stage: ScenarioStage) -> None:
     """Disabling a user closes all their connections and no others."""
     talk = await stage.open_conversation()
     ada, mia, pad = await stage.connect_ready("ada", "mia", "mia")
-    await disabling.disable_user(stage.ports, mia.user.email, BookingsDecision.KEEP)
+    await disabling.disable_user(stage.ports, mia.user.email, BookingsOfDisabled.KEEP)
     for player in (mia, pad):
         await stage.expect_disconnect(player, CloseCode.FORBIDDEN)
     await ada.send_message_and_receive(talk, "Hello")

@@ -23,7 +23,7 @@ from staffbooking_core.domain.accounts.users import Role, Subscription
 from staffbooking_core.domain.bookings import lifecycle
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
-from staffbooking_core.operator_inputs import BookingsDecision
+from staffbooking_core.operator_inputs import BookingsOfDisabled
 from tests.cli.deployment import CliDeployment
 
 IMPORTED = """
@@ -264,7 +264,7 @@ def test_the_choices_are_the_cores() -> None:
     """The values that an option offers equal the core's."""
     assert get_args(options.Role) == tuple(Role)
     assert get_args(options.Tier) == tuple(Subscription)
-    assert get_args(options.BookingsDecisionOption) == tuple(BookingsDecision)
+    assert get_args(options.BookingsDecisionOption) == tuple(BookingsOfDisabled)
     assert get_args(options.Status) == tuple(lifecycle.BookingStatus)
     assert get_args(options.Approval) == tuple(Approval)
     assert get_args(options.ItemStatus) == tuple(PortfolioItemStatus)

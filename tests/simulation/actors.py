@@ -14,7 +14,7 @@ from staffbooking_adapters.fake import book as books
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
-from staffbooking_core.operator_inputs import BookingsDecision
+from staffbooking_core.operator_inputs import BookingsOfDisabled
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import disabling
 from tests.simulation.clients import ChatClient, Client
@@ -316,7 +316,7 @@ class Actors:
         """Disable an account for a while, or for good if its owner takes no part in the chat."""
         people = (*self.customers[1:], *self.staff)
         client = people[first % len(people)]
-        decision = (None, *BookingsDecision)[second % (1 + len(BookingsDecision))]
+        decision = (None, *BookingsOfDisabled)[second % (1 + len(BookingsOfDisabled))]
         self.once_disabled.add(client.user_id)
         with suppress(*REFUSALS):
             await disabling.disable_user(self.cluster.shared, client.email, decision)

@@ -31,7 +31,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
 )
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.inputs import ShortText
-from staffbooking_core.operator_inputs import BookingsDecision
+from staffbooking_core.operator_inputs import BookingsOfDisabled
 from staffbooking_core.ports import BookingsReadPort, Ports, Transaction
 from staffbooking_core.usecases.booking_writes import advance_booking
 from staffbooking_core.validation import validated
@@ -122,7 +122,7 @@ def _sort_obligations(found: Sequence[Booking], user_id: int) -> Obligations:
 async def disable_user(
     ports: Ports,
     email: str,
-    decision: BookingsDecision | None = None,
+    decision: BookingsOfDisabled | None = None,
     reason: ShortText | None = None,
     actor_id: int | None = None,
 ) -> DisabledAccount:
@@ -170,7 +170,7 @@ class _FollowUp:
 
     ports: Ports
     user_id: int
-    decision: BookingsDecision | None
+    decision: BookingsOfDisabled | None
     reason: str | None
     actor_id: int | None
     now: datetime
@@ -193,7 +193,7 @@ class _FollowUp:
         if booking.status is BookingStatus.PENDING:
             return TransitionInput(Trigger.PARTY_DISABLED, Party.SYSTEM, self.now)
         # A request that was accepted meanwhile ends too where nobody decided to keep bookings.
-        if _is_ahead(booking, self.now) and self.decision is not BookingsDecision.KEEP:
+        if _is_ahead(booking, self.now) and self.decision is not BookingsOfDisabled.KEEP:
             return TransitionInput(
                 Trigger.PARTY_DISABLED,
                 Party.ADMIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
 from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.ports import Ports, Transaction

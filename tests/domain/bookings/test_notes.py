@@ -30,7 +30,7 @@ def test_the_alert_of_a_dispute_is_settled_once_it_is_resolved() -> None:
     [text] = journey.pull(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, at).alerts
     assert notes.can_be_settled(journey.booking.code, text)
     assert not notes.is_settled(journey.booking, text)
-    journey.pull(Trigger.RELEASE, Party.ADMIN, at)
+    journey.pull(Trigger.RESOLVE_RELEASE, Party.ADMIN, at)
     assert notes.is_settled(journey.booking, text)
     journey.pull(Trigger.DISPUTE, Party.CUSTOMER, at, reason="Still")
     assert notes.is_settled(journey.booking, text)

@@ -11,7 +11,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.booking import PaymentStatus, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.errors import NotFound, RuleBroken
-from staffbooking_core.operator_inputs import BookingsDecision, ResolutionOutcome
+from staffbooking_core.operator_inputs import BookingsOfDisabled, ResolutionOutcome
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, disabling
 from staffbooking_core.usecases.bookings.disabling import BookingsAhead
@@ -23,7 +23,7 @@ from tests.support.memory_deployment import (
 
 pytestmark = pytest.mark.anyio
 
-CANCEL, KEEP = BookingsDecision.CANCEL, BookingsDecision.KEEP
+CANCEL, KEEP = BookingsOfDisabled.CANCEL, BookingsOfDisabled.KEEP
 SIDES = pytest.mark.parametrize("side", ["customer", "staff"])
 
 
