@@ -18,6 +18,7 @@ from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.metrics import IS_PAYOUT_DUE
 from staffbooking_adapters.sql.schema import (
     bookings as booking_schema,
+    companions as companion_schema,
     earnings as earning_schema,
     payments as payment_schema,
 )
@@ -381,7 +382,7 @@ async def test_the_condition_on_companions_is_the_predicate(open_database, reque
         cases = product(Approval, (True, False))
         rows = [await add_companion(store, approval=one, active=other) for one, other in cases]
         conditions = {"listed": (is_listed, lambda each: each.is_listed)}
-        await check_conditions(store, booking_schema.companions, conditions, rows)
+        await check_conditions(store, companion_schema.companions, conditions, rows)
 
 
 async def test_expired_sessions_are_deleted(store):
