@@ -7,7 +7,7 @@ from litestar import get
 from litestar.response import Template
 
 from staffbooking_core.ports import MAX_COUNTED_WAITING, WaitingKind
-from staffbooking_core.usecases.accounts import attention
+from staffbooking_core.usecases.bookings import attention
 from staffbooking_http.pages.administration.access import require_operator
 from staffbooking_http.pages.locales import PageLocale
 from staffbooking_http.pages.rendering import view_of_scope
