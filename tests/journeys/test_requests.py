@@ -66,8 +66,9 @@ def test_a_taken_time_stays_marked_until_it_is_changed(
     was refused; another time removes them."""
     taken = market.request_booking()
     market.act("staff", taken["id"], "accept")
-    wanted = {name: taken[name] for name in ("event_date", "start_time", "duration_hours")}
-    address = urlencode({**wanted, "refused": "companion_unavailable"})
+    fields = ("event_date", "start_time", "duration_hours", "service_type")
+    sent = {name: taken[name] for name in fields}
+    address = urlencode({**sent, "refused": "companion_unavailable"})
     with open_person(browser, market, DESKTOP, "customer") as customer:
         customer.open(f"/companions/{market.user_id('staff')}/request?{address}", 400)
         start = customer.main.get_by_label("Start", exact=True)
