@@ -21,6 +21,14 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 NOTIFIER, MAIL_SERVICE, PROCESSOR, BENCH, FAMILY, OPENER, FILES, PROGRAM, OWN, STRATEGY = BLOCKS
+CONFTEST = """
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["staffbooking_adapters.testing.plugin"]
+settings.register_profile("page", deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("page")
+"""
+"""Examples that are slow on a busy machine are no failures."""
 OWN_SUITES = ("Saved", "Transactions", "OpenTransactions", "Families")
 """The suites of the store that concern what is its own; the rest of it is the memory store."""
 
@@ -42,8 +50,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Counter[s
     for name, blocks in MODULES.items():
         (folder / f"test_{name}.py").write_text("\n".join(blocks), encoding="utf-8")
     shutil.copy(ROOT / "docs" / "till.py", folder)
-    conftest = 'pytest_plugins = ["staffbooking_adapters.testing.plugin"]'
-    (folder / "conftest.py").write_text(conftest)
+    (folder / "conftest.py").write_text(CONFTEST)
     chosen = [f"{folder}/test_{name}.py" for name in MODULES if name != "store"]
     chosen += [f"{folder}/test_store.py::Test{suite}Contract" for suite in OWN_SUITES]
     options = ["-v", "-c", "/dev/null", "--rootdir", str(folder), "-p", "no:cacheprovider"]
