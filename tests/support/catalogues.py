@@ -176,8 +176,8 @@ def _given_texts(node: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str
     match node:
         case ast.Constant(value=str(text)):
             yield text
-        case ast.Name(id=name) if text := _text(constants.get(name, node)):
-            yield text
+        case ast.Name(id=name) if constant := _text(constants.get(name, node)):
+            yield constant
         case ast.Subscript(value=ast.Name(id=name)):
             match constants.get(name):
                 case ast.Dict() as mapping:
