@@ -50,7 +50,7 @@ _STATE_KINDS = {
     EarningState.HELD: "bad",
 }
 """The kind of the badge of each state."""
-_COLUMNS = (
+_COLUMN_LABELS = (
     *("Booking", "Event date", "Service", "Customer", "State", "Price"),
     *("Returned to the customer", "Fee", "You get", "Currency", "Payout date"),
 )
@@ -141,7 +141,7 @@ async def download_earnings(request: PageRequest) -> Response[bytes]:
     translate = view_of_scope(call.scope).locale.translations.gettext
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow([translate(name) for name in _COLUMNS])
+    writer.writerow([translate(name) for name in _COLUMN_LABELS])
     for earning in overview.earnings:
         cells = _cells(earning, overview, translate(_STATE_LABELS[earning.state]))
         writer.writerow([_without_formula(cell) for cell in cells])

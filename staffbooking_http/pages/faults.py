@@ -72,6 +72,13 @@ _TRANSLATED_SENTENCES: tuple[tuple[str, str], ...] = (
      "It is a file of another type (%(type)s) than its name says."),
     (r"must have at most (?P<most>\d+) characters", "Use at most %(most)s characters."),
     (r"must not be after (?P<last>\S+)", "Choose a date until %(last)s."),
+    (r"is too far: at most (?P<most>\d+) days may differ",
+     "It is too far: at most %(most)s days may have other hours."),
+    (r"is too far: at most (?P<most>\d+) days at once",
+     "It is too far: at most %(most)s days can be set at once."),
+    (r"has more than (?P<most>\d+) decimals", "Use at most %(most)s decimals."),
+    (r"You have (?P<most>\d+) calendar addresses, which is the limit: remove one first",
+     "You have %(most)s calendar addresses, which is the limit. Remove one first."),
 )  # fmt: skip
 """As `_SENTENCES`, for messages with figures or names that stay as they are in English."""
 

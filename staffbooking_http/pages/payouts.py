@@ -31,7 +31,7 @@ from staffbooking_http.pages.terms import figures_of
 
 _PATH = "/staff/payouts"
 _TEMPLATE = "payouts.html"
-_NEEDS: Mapping[str, str] = {
+_NEED_LABELS: Mapping[str, str] = {
     "external_account": "Your bank account",
     "bank_account": "Your bank account",
     "document": "A picture of your identity document",
@@ -50,7 +50,7 @@ _NEEDS: Mapping[str, str] = {
     "company": "Details of your company",
 }
 """What the processor still needs, as message ids by a part of its own name."""
-_OTHER_NEED = "Some more details, which the payment processor will ask for"
+_OTHER_NEED_LABEL = "Some more details, which the payment processor will ask for"
 _NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})
 """Codes of regions that are no countries."""
 
@@ -102,11 +102,12 @@ async def _page_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
 
 def _needs_in_words(needs: Sequence[str]) -> Sequence[str]:
     """What the processor still needs, each thing once, as message ids."""
-    found = (
-        next((words for part in reversed(need.split(".")) if (words := _NEEDS.get(part))), None)
-        for need in needs
-    )
-    return list(dict.fromkeys(words or _OTHER_NEED for words in found))
+    return list(dict.fromkeys(map(_need_in_words, needs)))
+
+
+def _need_in_words(need: str) -> str:
+    known = (part for part in reversed(need.split(".")) if part in _NEED_LABELS)
+    return next((_NEED_LABELS[part] for part in known), _OTHER_NEED_LABEL)
 
 
 @lru_cache(maxsize=16)

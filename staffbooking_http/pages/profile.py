@@ -68,19 +68,32 @@ _LANGUAGES = (
     *("Polish", "Ukrainian", "Arabic", "Chinese", "Hindi"),
 )
 """Languages that are offered as boxes; others are typed."""
-_PARTS: Mapping[ProfilePart, tuple[str, str]] = {
-    ProfilePart.SERVICES: ("Services", "#f-service_types"),
-    ProfilePart.RATE: ("Hourly rate", "#f-hourly_rate"),
-    ProfilePart.PLACE: ("City and country", "#f-location_city"),
-    ProfilePart.PHOTO: ("Photo", "#f-file"),
-    ProfilePart.TAGLINE: ("Tagline", "#f-tagline"),
-    ProfilePart.BIO: ("About you", "#f-bio"),
-    ProfilePart.HOURS: ("Your hours", "/staff/hours"),
-    ProfilePart.LANGUAGES: ("Languages", "#f-languages"),
-    ProfilePart.EXPERIENCE: ("Years of experience", "#f-years_experience"),
-    ProfilePart.PORTFOLIO: ("Pictures of your work", "/staff/showcase"),
+_PART_LABELS: Mapping[ProfilePart, str] = {
+    ProfilePart.SERVICES: "Services",
+    ProfilePart.RATE: "Hourly rate",
+    ProfilePart.PLACE: "City and country",
+    ProfilePart.PHOTO: "Photo",
+    ProfilePart.TAGLINE: "Tagline",
+    ProfilePart.BIO: "About you",
+    ProfilePart.HOURS: "Your hours",
+    ProfilePart.LANGUAGES: "Languages",
+    ProfilePart.EXPERIENCE: "Years of experience",
+    ProfilePart.PORTFOLIO: "Pictures of your work",
 }
-"""The label of each part, a message id, and where it is filled in."""
+"""The label of each part, as a message id."""
+_PART_PLACES: Mapping[ProfilePart, str] = {
+    ProfilePart.SERVICES: "#f-service_types",
+    ProfilePart.RATE: "#f-hourly_rate",
+    ProfilePart.PLACE: "#f-location_city",
+    ProfilePart.PHOTO: "#f-file",
+    ProfilePart.TAGLINE: "#f-tagline",
+    ProfilePart.BIO: "#f-bio",
+    ProfilePart.HOURS: "/staff/hours",
+    ProfilePart.LANGUAGES: "#f-languages",
+    ProfilePart.EXPERIENCE: "#f-years_experience",
+    ProfilePart.PORTFOLIO: "/staff/showcase",
+}
+"""Where each part is filled in."""
 
 
 # Profile --------------------------------------------------------------------------------
@@ -222,7 +235,7 @@ async def _profile_context(
         "offered": _merge_names(stored.services, checked.services, offered),
         "known_languages": _merge_names(stored.languages, checked.languages, _LANGUAGES),
         "parts": len(ProfilePart),
-        "missing": [(part, *_PARTS[part]) for part in missing],
+        "missing": [(part, _PART_LABELS[part], _PART_PLACES[part]) for part in missing],
         "preview": _preview(companion, shown, checked, policy),
         "example": _example_prices(shown, policy),
         "example_hours": _EXAMPLE_HOURS,

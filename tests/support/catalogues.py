@@ -8,9 +8,10 @@ Messages are in templates (`_("…")`, `pgettext`, `ngettext`, `{% trans %}`), a
 - arguments of `gettext`, `ngettext`, `translate` and `_`;
 - constants whose name ends with TEXT(S), LABEL(S), SENTENCE(S), DESCRIPTION(S) or TITLE(S): the
   values of mappings, the last elements of pairs;
-- labels of `NavigationItem`, titles of `_Step`, texts of `_MoneySentence`, and the sentences of the
-  guidance of bookings;
-- the messages of errors, as pages tell them, and of the checks of values that fields share.
+- labels of `NavigationItem`, titles of `_Step`, texts of `_MoneySentence` and `_StepText`, and the
+  sentences of the guidance of bookings;
+- the messages of errors, as pages tell them, and of the checks of values that fields share; they
+  are arguments of the errors, or constants and mappings of the module that are.
 """
 
 import ast
@@ -46,8 +47,10 @@ _MESSAGE_PLACE = {
     "Unauthenticated": 1,
     "CompanionUnavailable": 1,
     "HttpError": 2,
+    "_refuse": 1,
+    "check_csrf": 2,
 }
-"""Where the message stands among the arguments of each error."""
+"""Where the message stands among the arguments of each error, and of what raises one."""
 _FIELD_ERRORS = {"invalid_field", "FieldError"}
 _FAULT_RULES = faults._RULES + faults._TRANSLATED_RULES
 _VALUE_CHECKS = (Path(value_checks.__file__), Path(url_safety.__file__))
@@ -98,13 +101,9 @@ def _template_messages(path: Path) -> Iterator[Message]:
 
 
 def _python_messages(tree: ast.Module) -> Iterator[Message]:
-    for statement in tree.body:
-        match statement:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ) if _CONSTANT.fullmatch(name):
-                yield from _texts_of(value)
+    for name, value in _constants(tree):
+        if _CONSTANT.fullmatch(name):
+            yield from _texts_of(value)
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=arguments):
@@ -118,6 +117,8 @@ def _python_messages(tree: ast.Module) -> Iterator[Message]:
                         yield label
                     case (("_Step" | "_MoneySentence"), [str(title), *_]):
                         yield title
+                    case "_StepText", [str(title), str(text), *further]:
+                        yield from (title, text, *filter(None, further[1:]))
     yield from _error_messages(tree)
 
 
@@ -135,27 +136,52 @@ def _texts_of(value: ast.expr) -> Iterator[str]:
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             for each in elements:
                 yield from _texts_of(each)
-        case ast.Call(args=[only]):
+        case ast.Call(args=[only]) | ast.Starred(value=only):
             yield from _texts_of(only)
 
 
 def _error_messages(tree: ast.Module) -> Iterator[str]:
+    constants = dict(_constants(tree))
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id="NotFound"), args=[ast.Constant(value=str(thing))]):
                 yield f"{thing} not found"
             case ast.Call(
                 func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
-                args=[ast.Constant(), ast.Constant(value=str(sentence))],
-            ):
+                args=[ast.Constant(value=str(sentence))]
+                | [ast.Constant(), ast.Constant(value=str(sentence))],
+            ) if sentence[:1].isupper():
                 yield sentence  # Of a class of its own, such as the end of a session.
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in _MESSAGE_PLACE:
-                if len(arguments) > (place := _MESSAGE_PLACE[name]) and (
-                    text := _text(arguments[place])
-                ):
-                    yield text
+                if len(arguments) > (place := _MESSAGE_PLACE[name]):
+                    yield from _given_texts(arguments[place], constants)
             case ast.Call(func=ast.Name(id=name), args=[_, fault, *_]) if name in _FIELD_ERRORS:
-                yield from _fault_messages(_text(fault))
+                for text in _given_texts(fault, constants):
+                    yield from _fault_messages(text)
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names and the values of a module's constants."""
+    for statement in tree.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                yield name, value
+
+
+def _given_texts(node: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str]:
+    """The texts that an argument may be: itself, a constant's, or those of a constant mapping."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.Name(id=name) if constant := _text(constants.get(name, node)):
+            yield constant
+        case ast.Subscript(value=ast.Name(id=name)):
+            match constants.get(name):
+                case ast.Dict() as mapping:
+                    yield from _texts_of(mapping)
 
 
 def _check_messages(tree: ast.Module) -> Iterator[str]:
@@ -166,9 +192,9 @@ def _check_messages(tree: ast.Module) -> Iterator[str]:
                 yield from _fault_messages(fault)
 
 
-def _fault_messages(fault: str | None) -> Iterator[str]:
+def _fault_messages(fault: str) -> Iterator[str]:
     """The sentence of a fault that has none in the rules of forms."""
-    if fault and not any(pattern.fullmatch(fault) for pattern, _ in _FAULT_RULES):
+    if not any(pattern.fullmatch(fault) for pattern, _ in _FAULT_RULES):
         yield faults.english_fault(fault)
 
 

@@ -49,12 +49,14 @@ _POSTING_TITLES: Mapping[str, str] = {
     "manual": "Movement by hand at the processor",
     "cb": "Chargeback",
 }
+_OTHER_POSTING_TITLE = "Posting"
 _REFUND_TITLES = {"failed": "Refund came back", "bank": "Refunded by the bank instead"}
 _CHARGEBACK_TITLES = {
     "out": "Chargeback: the bank took the payment",
     "in": "Chargeback won: the payment is back",
     "lost": "Chargeback lost: written off",
 }
+_OTHER_CHARGEBACK_TITLE = "Chargeback: the verdict changed"
 
 _OPERATION_TITLES: Mapping[OperationKind, str] = {
     OperationKind.OPEN_CHECKOUT: "Open the payment page",
@@ -142,8 +144,8 @@ def _posting_title(key: str) -> str:
     if kind == "refund" and end in _REFUND_TITLES:
         return _REFUND_TITLES[end]
     if kind == "cb":
-        return _CHARGEBACK_TITLES.get(end, "Chargeback: the verdict changed")
-    return _POSTING_TITLES.get(kind, "Posting")
+        return _CHARGEBACK_TITLES.get(end, _OTHER_CHARGEBACK_TITLE)
+    return _POSTING_TITLES.get(kind, _OTHER_POSTING_TITLE)
 
 
 def operation_texts(operations: Iterable[Operation], currency: Currency) -> list[OperationText]:

@@ -31,7 +31,7 @@ class TesterAccount:
     id: int
     name: str
     kind: str
-    """One of `_ORDER`, which are message ids."""
+    """One of `_KIND_LABELS`."""
 
 
 @frozen
@@ -82,7 +82,7 @@ class DemoBars:
         if self._read_at is None or abs(now - self._read_at) >= _ACCOUNTS_PERIOD:
             users = await sandbox.list_sample_accounts(self._ports)
             accounts = [TesterAccount(user.id, user.name, _kind(user)) for user in users]
-            self._accounts = sorted(accounts, key=lambda account: _ORDER.index(account.kind))
+            self._accounts = sorted(accounts, key=lambda account: _KIND_LABELS.index(account.kind))
             self._read_at = now
 
 
@@ -92,5 +92,6 @@ def _kind(user: User) -> str:
     return _KINDS[user.role]
 
 
-_ORDER = ("customer", "staff", "subscriber", "operator")
+_KIND_LABELS = ("customer", "staff", "subscriber", "operator")
+"""What the accounts are, in their order, as message ids."""
 _KINDS = {Role.CUSTOMER: "customer", Role.STAFF: "staff", Role.ADMIN: "operator"}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from attrs import frozen
@@ -30,45 +31,43 @@ _ARMED, _DISARMED = b"armed", b"disarmed"
 _MAX_TIMES = 20
 _FEW_DIGITS = re.compile(r"[0-9]{1,2}")
 
-_CHOICES: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
-    (
-        "Payments",
-        (
-            ("open_checkout refuse", "The page for the payment is refused"),
-            ("open_checkout timeout_before", "The page for the payment does not open in time"),
-            ("open_checkout timeout_after", "The page opens, but its answer is lost"),
-            ("event drop", "The news of a payment is lost"),
-            ("event delay", "The news of a payment comes a minute late"),
-            ("event duplicate", "The news of a payment comes twice"),
-        ),
-    ),
-    (
-        "Refunds",
-        (
-            ("refund refuse", "The refund is refused"),
-            ("refund timeout_before", "The refund does not answer in time"),
-            ("refund pending_then_settled", "The refund takes a minute"),
-            ("refund pending_then_failed", "The refund fails after a minute"),
-        ),
-    ),
-    (
-        "Payouts",
-        (
-            ("pay_out refuse:payee_not_ready", "The payout account is not ready"),
-            ("pay_out refuse", "The payout is refused"),
-            ("pay_out timeout_before", "The payout does not answer in time"),
-            ("pay_out timeout_after", "The payout is made, but its answer is lost"),
-        ),
-    ),
-)
-"""Groups of faults: the operation and the kind of each, and its message id."""
+_GROUP_LABELS: Mapping[str, str] = {
+    "open_checkout": "Payments",
+    "event": "Payments",
+    "refund": "Refunds",
+    "pay_out": "Payouts",
+}
+"""The group of faults of each operation, as a message id."""
+_LABELS: Mapping[str, str] = {
+    "open_checkout refuse": "The page for the payment is refused",
+    "open_checkout timeout_before": "The page for the payment does not open in time",
+    "open_checkout timeout_after": "The page opens, but its answer is lost",
+    "event drop": "The news of a payment is lost",
+    "event delay": "The news of a payment comes a minute late",
+    "event duplicate": "The news of a payment comes twice",
+    "refund refuse": "The refund is refused",
+    "refund timeout_before": "The refund does not answer in time",
+    "refund pending_then_settled": "The refund takes a minute",
+    "refund pending_then_failed": "The refund fails after a minute",
+    "pay_out refuse:payee_not_ready": "The payout account is not ready",
+    "pay_out refuse": "The payout is refused",
+    "pay_out timeout_before": "The payout does not answer in time",
+    "pay_out timeout_after": "The payout is made, but its answer is lost",
+}
+"""The operation and the kind of each fault, and its message id; those of a group are together."""
 
-_LABELS: Mapping[str, str] = {name: label for _, group in _CHOICES for name, label in group}
+
+def _group_of(choice: tuple[str, str]) -> str:
+    return _GROUP_LABELS[choice[0].partition(" ")[0]]
+
+
+_CHOICES = tuple((group, tuple(faults)) for group, faults in groupby(_LABELS.items(), _group_of))
+"""Groups of faults: their message id, and their entries of `_LABELS`."""
 
 
 @frozen(kw_only=True)
 class _FaultDraft:
-    """The submitted form: a fault of `_CHOICES`, and how many calls meet it."""
+    """The submitted form: a fault of `_LABELS`, and how many calls meet it."""
 
     fault: DraftText = ""
     times: DraftText = ""

@@ -381,7 +381,7 @@ async def test_a_wrong_value_is_told_in_place_of_the_price(
     assert answer.status_code == 200
     card = page_text(answer.text[answer.text.index('id="price"') :].partition("</div>")[0])
     assert reason in card
-    assert "Choose a day" not in card
+    assert "to see the price" not in card
     assert re.findall(r'class="fault-text" id="e-(\w+)"', answer.text) == [field]
     assert "Please look at" not in answer.text
 
@@ -389,7 +389,7 @@ async def test_a_wrong_value_is_told_in_place_of_the_price(
 async def test_what_is_not_filled_in_yet_is_not_wrong(world: HttpDeployment) -> None:
     """A form that has a good day and nothing else asks for the rest."""
     answer = await (await browser(world)).get(page(world), params={"date": "2027-03-03"})
-    assert "Choose a day, a start and the hours to see the price." in answer.text
+    assert "Choose a service, a day, a start and the hours to see the price." in answer.text
     assert "fault-text" not in answer.text
 
 

@@ -8,6 +8,7 @@ import pytest
 from babel.messages import Message
 
 from staffbooking_core.domain.accounts.users import Language
+from staffbooking_http.pages.faults import fault_sentence
 from staffbooking_http.pages.locales import LANGUAGES, find_locale, load_translations
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_account import ADA, SIGN_IN
@@ -138,3 +139,65 @@ def test_faults_of_addresses_are_messages() -> None:
     known = catalogues.messages()
     for fault in ("It must be an https URL.", "It must lead to a public address."):
         assert fault in known
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Say when you work",
+        "Until then you count as free all day, every day.",
+        "Set your hours",
+        "Your consent to the processor's terms",
+        "Pictures of your work",
+        "Payments",
+        "The refund takes a minute",
+        "subscriber",
+        "Payout date",
+        "Chargeback: the verdict changed",
+    ],
+)
+def test_labels_of_pages_are_messages(message: str) -> None:
+    """The checklist of new staff members, what the payment processor needs, the parts of a profile,
+    the faults that testers arm, the accounts of the sample and the columns of the earnings are
+    messages of the catalogues."""
+    assert message in catalogues.messages()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "There is no booking with this code.",
+        "The form has lapsed: load its page again",
+        "The payout is not on hold",
+        "The payment processor did not open the account; try another country, or ask us",
+        "The payment processor is temporarily unavailable; try again later",
+        "It leads to a calendar that is too large.",
+    ],
+)
+def test_messages_of_errors_are_messages(message: str) -> None:
+    """So are messages of errors that are constants, or that a function or the class itself gives
+    to the error."""
+    assert message in catalogues.messages()
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "is too far: at most 366 days may differ",
+            "Das ist zu weit: Höchstens 366 Tage dürfen andere Zeiten haben.",
+        ),
+        (
+            "is too far: at most 31 days at once",
+            "Das ist zu weit: Höchstens 31 Tage auf einmal sind möglich.",
+        ),
+        ("has more than 2 decimals", "Verwenden Sie höchstens 2 Nachkommastellen."),
+        (
+            "You have 5 calendar addresses, which is the limit: remove one first",
+            "Sie haben 5 Kalenderadressen, mehr sind nicht möglich. Entfernen Sie zuerst eine.",
+        ),
+    ],
+)
+def test_messages_with_figures_are_translated(message: str, told: str) -> None:
+    """A message of an error with a figure in it is told in the language, with its figure."""
+    assert fault_sentence(message, load_translations("de")) == told

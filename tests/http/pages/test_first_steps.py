@@ -72,3 +72,11 @@ async def test_customers_have_no_such_list(world: HttpDeployment) -> None:
     """The list is for staff members."""
     client = await world.signed_in_client(world.customer.id)
     assert HEADING not in (await client.get("/")).text
+
+
+async def test_the_list_speaks_the_members_language(world: HttpDeployment) -> None:
+    """Titles, texts and buttons of the steps are translated."""
+    client = await member(world, await newcomer(world))
+    page = page_text((await client.get("/", headers={"accept-language": "de"})).text)
+    for words in ("Profil ausfüllen", "Bis dahin gelten Sie", "Zeiten festlegen"):
+        assert words in page
