@@ -1,7 +1,7 @@
 """Every configurable value of the specification and the contract, in one frozen class.
 
-`settings.py` sets those that have a `STAFFBOOKING_` variable; an embedder may set any. Rates are
-in parts per million, durations are `timedelta`.
+`staffbooking_adapters/settings.py` sets those that have a `STAFFBOOKING_` variable; an embedder may
+set any. Rates are in parts per million, durations are `timedelta`.
 """
 
 from __future__ import annotations

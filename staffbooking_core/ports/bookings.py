@@ -113,7 +113,7 @@ class BookingQuery:
 
     user_id: int | None
     parties: frozenset[Party] = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
-    """The parties that the user is in them; ignored where `user_id` is None."""
+    """The user's parties in the listed bookings; ignored where `user_id` is None."""
     status: BookingStatus | None = None
     page: int = 1
     limit: int = 12
