@@ -17,7 +17,8 @@ Messages are in templates (`_("…")`, `pgettext`, `ngettext`, `{% trans %}`), a
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -58,8 +59,10 @@ _CONTEXT_END = "\4"
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def messages() -> dict[Message, set[str]]:
-    """All messages, each with the files that have it, relative to the repository."""
+@cache
+def messages() -> Mapping[Message, set[str]]:
+    """All messages, each with the files that have it, relative to the repository. They are read
+    once a process, which takes seconds."""
     found: dict[Message, set[str]] = {}
     for path, message in _all_messages():
         ids = (message,) if isinstance(message, str) else message
