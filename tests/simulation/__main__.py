@@ -16,8 +16,9 @@ import csv
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
@@ -47,7 +48,7 @@ def main() -> int:
     last, wrong = _run_range(first, given.last, given)
     seconds = time.monotonic() - began
     result = f"seed {wrong} fails" if wrong else "0 violations"
-    if given.results is not None:
+    if given.results is not None and last >= first:
         _append_row(given.results, given.store, first, last, result, f"{seconds:.0f}")
     if wrong:
         _tell(wrong, given)
@@ -70,15 +71,19 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, int]:
-    """The last seed that was run, and the first one that went wrong or 0."""
+    """The last seed that was run, and the first one that went wrong or 0. Ctrl-C ends the range
+    after the last seed of which it and all before it were run."""
     parts = _parts_of(first, last, time.monotonic() + 60 * given.minutes)
     runs = _run_alone if given.jobs == 1 else partial(_run_in_processes, given.jobs)
     done = first - 1
-    for part, wrong in runs(parts, given.store):
-        if wrong:
-            return wrong, wrong
-        done = max(done, part[-1])
-        _show_progress(done, first, last)
+    try:
+        for part, wrong in runs(parts, given.store):
+            if wrong:
+                return wrong, wrong
+            done = part[-1]
+            _show_progress(done, first, last)
+    except KeyboardInterrupt:
+        _print("stopped")
     return done, 0
 
 
@@ -95,17 +100,18 @@ def _run_alone(parts: Iterator[range], store: str) -> Iterator[tuple[range, int]
 
 
 def _run_in_processes(jobs: int, parts: Iterator[range], store: str) -> Iterator[tuple[range, int]]:
+    """The parts in their order, so that none is left out before one that goes wrong."""
     # Spawned processes inherit no open file or connection of the parent.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[int], range] = {}
+        running: deque[tuple[range, Future[int]]] = deque()
         try:
             while True:
                 for part in islice(parts, 2 * jobs - len(running)):
-                    running[pool.submit(find_failing_seed, part, store)] = part
+                    running.append((part, pool.submit(find_failing_seed, part, store)))
                 if not running:
                     return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
+                part, future = running.popleft()
+                yield part, future.result()
         finally:
             pool.shutdown(cancel_futures=True)
 

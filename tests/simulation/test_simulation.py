@@ -130,3 +130,24 @@ def test_a_shard_goes_on_where_the_last_one_ended(
 
     assert ran == [*range(1, 16)]
     assert "seeds 13 to 15, 0 violations" in capsys.readouterr().out
+
+
+def test_a_shard_that_is_stopped_records_what_it_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After Ctrl-C the results file has the seeds that were run, and the next run goes on there."""
+    results = tmp_path / "results.csv"
+    monkeypatch.setattr("sys.argv", ["simulation", "1", "40", "--results", str(results)])
+    for stopped_at in (21, None):
+
+        def find_nothing(seeds: range, store: str, stopped_at: int | None = stopped_at) -> int:
+            if stopped_at in seeds:
+                raise KeyboardInterrupt
+            return 0
+
+        monkeypatch.setattr(command_line, "find_failing_seed", find_nothing)
+        assert command_line.main() == 0
+
+    out = capsys.readouterr().out
+    assert "seeds 1 to 20, 0 violations" in out
+    assert "seeds 21 to 40, 0 violations" in out
