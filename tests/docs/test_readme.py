@@ -61,3 +61,10 @@ def test_links_lead_somewhere(page: str) -> None:
         ):
             dead.append(f"{target}#{anchor}")
     assert dead == []
+
+
+def test_the_index_of_decisions_is_complete() -> None:
+    """The index has a link to each decision."""
+    folder = ROOT / "docs/decisions"
+    linked = [target for target, _ in LINK.findall((folder / "README.md").read_text("utf-8"))]
+    assert sorted(linked) == sorted(path.name for path in folder.glob("0*.md"))
