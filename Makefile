@@ -21,13 +21,14 @@ install = $(BIN)/uv pip install -q --python $(BIN)/python $(1) 2>/dev/null || $(
 compile = $(BIN)/uv pip compile -q --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links $(UPGRADE)
 
-.PHONY: help demo test check bench bench-growth bench-money bench-webhooks bench-channel bench-people bench-pages bench-overload soak prove docs lock clean
+.PHONY: help demo test check bench bench-peers bench-growth bench-money bench-webhooks bench-channel bench-people bench-pages bench-overload soak prove docs lock clean
 
 help:
 	@echo "make demo    run the service with sample data on SQLite, or make demo PORT=8080; prints where to look"
 	@echo "make test    run the tests, on SQLite and on a PostgreSQL of their own"
 	@echo "make check   format, lint, types, imports, locks, generated pages"
 	@echo "make bench   measure against the yardstick, on PostgreSQL"
+	@echo "make bench-peers   the same, and against Express and FastAPI"
 	@echo "make bench-growth   lists, feeds, exports and claims at 10,000 to 1,000,000 rows"
 	@echo "make bench-money   reconcile 100,000 bookings, send 1,000 payouts at once"
 	@echo "make bench-webhooks   deliveries per second, late retries, hanging receivers"
@@ -73,6 +74,9 @@ check: $(V)/.dev
 
 bench: $(V)/.dev
 	$(BIN)/python -m benchmarks
+
+bench-peers: $(V)/.dev
+	$(BIN)/python -m benchmarks --peers
 
 bench-growth: $(V)/.dev
 	$(BIN)/python -m benchmarks.growth

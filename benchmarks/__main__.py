@@ -10,6 +10,7 @@ import platform
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +20,9 @@ from attrs import asdict
 from benchmarks import pgbench, pgbench_scripts, report, response_comparison, round_trips, seed
 from benchmarks.dataset import BenchmarkDataset, make_dataset
 from benchmarks.load_generator import LoadRequest, write_requests
-from benchmarks.load_requests import make_requests
+from benchmarks.load_requests import make_refused_requests, make_requests
 from benchmarks.measure import (
+    SERVICE_COMMAND,
     Deployment,
     PostgresCluster,
     RoundSample,
@@ -29,13 +31,13 @@ from benchmarks.measure import (
     run_target,
     running_worker,
 )
+from benchmarks.peers.commands import peer_commands
 from benchmarks.pgbench import PgbenchResult
 from benchmarks.report import OperationComparison
 from tests.support.postgres import database_name
 
 CONNECTION_COUNT = 32
-SERVICE_COMMAND = ("-m", "staffbooking_cli.main", "serve", "--host", "127.0.0.1", "--port")
-YARDSTICK_COMMAND = ("-m", "benchmarks.yardstick")
+YARDSTICK_COMMAND = (sys.executable, "-m", "benchmarks.yardstick")
 
 
 def main() -> int:
@@ -50,6 +52,7 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3.0, help="of each round")
     parser.add_argument("--rounds", type=int, default=3, help="of each operation and target")
     parser.add_argument("--quick", action="store_true", help="5,000 companions, one round of 1 s")
+    parser.add_argument("--peers", action="store_true", help="measure Express and FastAPI too")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
     options = parser.parse_args()
     if options.quick:
@@ -62,15 +65,25 @@ def _run(options: argparse.Namespace, cluster: PostgresCluster, folder: Path) ->
     world = make_dataset(options.companions, datetime.now(UTC))
     url = asyncio.run(seed.fill_database(cluster.server, world))
     requests, environ = make_requests(world), _environ(url)
-    with (
-        run_target("service", SERVICE_COMMAND, environ, folder / "service.log") as service,
-        run_target("yardstick", YARDSTICK_COMMAND, environ, folder / "yardstick.log") as line,
-        running_worker(environ, folder / "worker.log") as worker,
-    ):
+    commands = {"service": SERVICE_COMMAND, "yardstick": YARDSTICK_COMMAND}
+    if options.peers:
+        commands |= peer_commands(_log)
+    with ExitStack() as stack:
+        service, yardstick, *peers = (
+            stack.enter_context(run_target(name, command, environ, folder / f"{name}.log"))
+            for name, command in commands.items()
+        )
+        worker = stack.enter_context(running_worker(environ, folder / "worker.log"))
         _log("comparing answers")
-        odd = response_comparison.compare_responses(service.port, line.port, requests)
+        odd = response_comparison.compare_responses(service.port, yardstick.port, requests)
+        asked = {**requests, "refused": make_refused_requests(world)}
+        for peer in peers:
+            odd += response_comparison.compare_responses(
+                service.port, peer.port, asked, response_comparison.response_content
+            )
         if not odd:
-            deployments = [Deployment(each, worker, cluster, url) for each in (service, line)]
+            deployments = [Deployment(each, worker, cluster, url) for each in (service, yardstick)]
+            deployments += [Deployment(each, worker, cluster, url, True) for each in peers]
             samples, odd = _measure_rounds(options, deployments, requests, folder)
     if odd:
         _log("\n".join(["no figures, for these were not as expected:", *odd]))
@@ -137,6 +150,11 @@ async def _with_round_trips(
             samples[name, "yardstick"],
             service[name],
             yardstick[name],
+            {
+                target: sample
+                for (operation, target), sample in samples.items()
+                if operation == name and target not in ("service", "yardstick")
+            },
         )
         for name in requests
     ]
@@ -172,6 +190,7 @@ def _print_report(
         f"Python {platform.python_version()}; others took at most {others:.0%} of the machine.",
         report.format_comparison(measured),
         report.format_floors(measured, known) if known else "",
+        report.format_peers(measured) if options.peers else "",
         report.format_verdict(next(one for one in measured if one.operation == "mix")),
     ]
     sys.stdout.write("\n\n".join(filter(None, parts)) + "\n")

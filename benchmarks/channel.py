@@ -24,6 +24,7 @@ import uvloop
 from attrs import frozen
 
 from benchmarks.measure import (
+    SERVICE_COMMAND,
     PostgresCluster,
     ServerTarget,
     cpu_seconds,
@@ -99,13 +100,13 @@ async def _run(
         async with _open_group(cluster, connections // CONNECTIONS_PER_USER) as room:
             for name, processes in (("floor", 1), ("one process", 1), ("two processes", 2)):
                 _log(f"{name}, {connections} connections")
-                words = ["-m", "staffbooking_cli.main", "serve", "--port"]
+                command = SERVICE_COMMAND
                 if name == "floor":
-                    words = ["-m", "benchmarks.sockets"]
+                    command = (sys.executable, "-m", "benchmarks.sockets")
                 with ExitStack() as stack:
                     log = folder / "servers.log"
                     targets = [
-                        stack.enter_context(run_target(name, words, room.environ, log))
+                        stack.enter_context(run_target(name, command, room.environ, log))
                         for _ in range(processes)
                     ]
                     found = await _measure(name, room, targets, connections, options.seconds)

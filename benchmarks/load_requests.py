@@ -122,8 +122,28 @@ def make_requests(world: BenchmarkDataset) -> dict[str, Sequence[LoadRequest]]:
     return made
 
 
-def _to_load_request(ask: LoadRequestSpec, key: str) -> LoadRequest:
-    method, status = ("POST", 201) if ask.body else ("GET", 200)
+def make_refused_requests(world: BenchmarkDataset) -> Sequence[LoadRequest]:
+    """Requests for the times of accepted bookings."""
+    taken = [booking for booking in world.bookings if booking.holds_slot]
+    return [
+        _to_load_request(LoadRequestSpec("/api/v1/bookings", json.dumps(wanted)), key, 400)
+        for booking, key in zip(taken, world.api_keys, strict=False)
+        for wanted in [
+            {
+                "companion_id": booking.companion_id,
+                "event_date": booking.event_date.isoformat(),
+                "start_time": booking.start_time,
+                "duration_hours": 1,
+                "service_type": booking.service_type,
+                "location": booking.location,
+                "customer_email": world.customers[0].email,
+            }
+        ]
+    ]
+
+
+def _to_load_request(ask: LoadRequestSpec, key: str, refusal: int | None = None) -> LoadRequest:
+    method, status = ("POST", refusal or 201) if ask.body else ("GET", 200)
     head = f"{method} {ask.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
     if ask.body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(ask.body)}\r\n"

@@ -6,13 +6,14 @@ import asyncio
 import http.client
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -37,6 +38,11 @@ POSTGRES_SETTINGS = {
     "checkpoint_timeout": "1h",
     "autovacuum": "off",
 }
+SERVICE_COMMAND: Sequence[str] = (
+    *(sys.executable, "-m", "staffbooking_cli.main"),
+    *("serve", "--host", "127.0.0.1", "--port"),
+)
+"""Its port follows."""
 PROCESS_TIMEOUT_SECONDS = 30.0
 """Seconds for a server to start, and to stop."""
 WORK_OFF_SECONDS = 120.0
@@ -84,13 +90,13 @@ class ServerTarget:
 
 @contextmanager
 def run_target(
-    name: str, words: Sequence[str], environ: Mapping[str, str], log: Path
+    name: str, command: Sequence[str], environ: Mapping[str, str], log: Path
 ) -> Iterator[ServerTarget]:
     """A server started by a command line, with its port appended, once it is ready."""
     port = find_free_port()
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, *words, str(port)],
+            [*command, str(port)],
             env={**os.environ, **environ},
             stdout=output,
             stderr=output,
@@ -181,6 +187,10 @@ class RoundSample:
     others: float
     """The share of the machine used by processes other than server, worker, database and load."""
 
+    @property
+    def total_us(self) -> float:
+        return self.server_us + self.worker_us + self.database_us
+
     @classmethod
     def median_of(cls, samples: Sequence[RoundSample]) -> RoundSample:
         """The median of each field."""
@@ -204,6 +214,9 @@ class Deployment:
     cluster: PostgresCluster
     database: str
     """Its address."""
+    is_peer: bool = False
+    """Whether the worker stands still during the load. What that left to it is done later, and is
+    not counted."""
 
 
 def run_round(
@@ -213,14 +226,17 @@ def run_round(
     Nothing else may use the cluster meanwhile."""
     target = deployment.server
     words = [str(target.port), str(seconds), str(connections), str(requests)]
-    began = _Usage.now(deployment)
-    load = subprocess.run(
-        [sys.executable, "-m", "benchmarks.load_generator", *words],
-        check=True,
-        stdout=subprocess.PIPE,
-    )
+    with _paused(deployment.worker) if deployment.is_peer else nullcontext():
+        began = _Usage.now(deployment)
+        load = subprocess.run(
+            [sys.executable, "-m", "benchmarks.load_generator", *words],
+            check=True,
+            stdout=subprocess.PIPE,
+        )
+        if not deployment.is_peer:
+            _wait_until_worked_off(deployment.database)
+        used = _Usage.now(deployment).since(began)
     _wait_until_worked_off(deployment.database)
-    used = _Usage.now(deployment).since(began)
     result = msgspec.json.decode(load.stdout, type=LoadResult)
     if not result.requests:
         sys.exit(f"{target.name} answered nothing")
@@ -235,6 +251,15 @@ def run_round(
         others=used.others / (used.wall_seconds * (os.cpu_count() or 1)),
     )
     return RoundResult(sample, result.odd)
+
+
+@contextmanager
+def _paused(process: Pid) -> Iterator[None]:
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 _UNFINISHED_WORK = (

@@ -29,6 +29,7 @@ from benchmarks.dataset import make_dataset
 from benchmarks.load_generator import LoadResult, write_requests
 from benchmarks.load_requests import make_requests
 from benchmarks.measure import (
+    SERVICE_COMMAND,
     PostgresCluster,
     ServerTarget,
     cpu_seconds,
@@ -54,7 +55,6 @@ from staffbooking_core.domain.accounts.users import Subscription
 from staffbooking_core.usecases.messaging import messages
 from tests.support.memory_deployment import BookingScenario, actor_of, make_booking_scenario
 
-SERVE_COMMAND = ("-m", "staffbooking_cli.main", "serve", "--host", "127.0.0.1", "--port")
 CAPACITY_CONNECTIONS = 32
 LOADS = (0.5, 1.0, 2.0, 10.0)
 """Offered rates, as multiples of the capacity."""
@@ -106,7 +106,7 @@ async def _run(options: argparse.Namespace, cluster: PostgresCluster, folder: Pa
     }
     file = write_requests(make_requests(world)[options.operation], folder / "requests.json")
     with (
-        run_target("service", SERVE_COMMAND, environ, folder / "server.log") as server,
+        run_target("service", SERVICE_COMMAND, environ, folder / "server.log") as server,
         running_worker(environ, folder / "worker.log"),
     ):
         async with _running_probes(environ, server) as probes:

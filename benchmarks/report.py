@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import frozen
+from attrs import field, frozen
 
 from benchmarks.measure import RoundSample
 from benchmarks.pgbench import PgbenchResult
@@ -16,6 +16,10 @@ MAX_CPU_RATIO = 2.2
 COMPARISON_HEADER = (
     "operation,target,requests/s,median ms,p99 ms,server µs,worker µs,PostgreSQL µs,round trips,"
     "memory MB"
+).split(",")
+PEER_HEADER = (
+    "operation,peer,requests/s,median ms,p99 ms,server µs,PostgreSQL µs,memory MB,"
+    "service's requests/s,service's µs"
 ).split(",")
 FLOOR_HEADER = (
     "operation,pgbench/s,PostgreSQL µs,yardstick of that/s,its PostgreSQL µs of that"
@@ -32,6 +36,8 @@ class OperationComparison:
     service_trips: float
     """Database round trips per request, with as many concurrent requests as in the load."""
     yardstick_trips: float
+    peers: Mapping[str, RoundSample] = field(factory=dict)
+    """Results of the peers by name, without a worker beside them."""
 
     @property
     def cpu_ratio(self) -> float:
@@ -40,7 +46,8 @@ class OperationComparison:
     @property
     def max_other_load(self) -> float:
         """The highest share of the machine used by other processes."""
-        return max(self.service.others, self.yardstick.others)
+        samples = (self.service, self.yardstick, *self.peers.values())
+        return max(sample.others for sample in samples)
 
 
 def format_comparison(measured: Iterable[OperationComparison]) -> str:
@@ -70,6 +77,19 @@ def format_floors(
             figures = (_format_number(floor.rate), _format_number(floor.database_us))
             rows.append([one.operation, *figures, f"{rate:.2f}", f"{cost:.2f}"])
     return _format_table(FLOOR_HEADER, rows)
+
+
+def format_peers(measured: Iterable[OperationComparison]) -> str:
+    """A table of the peers, and of the service with its worker relative to each."""
+    rows = []
+    for one in measured:
+        for name, peer in one.peers.items():
+            figures = (peer.rate, peer.median_ms, peer.p99_ms, peer.server_us, peer.database_us)
+            cells = [*map(_format_number, (*figures, peer.memory_mb))]
+            rate = one.service.rate / peer.rate
+            time = one.service.total_us / peer.total_us
+            rows.append([one.operation, name, *cells, f"{rate:.2f} times", f"{time:.2f} times"])
+    return _format_table(PEER_HEADER, rows) if rows else ""
 
 
 def format_verdict(mix: OperationComparison) -> str:

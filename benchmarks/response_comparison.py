@@ -1,10 +1,10 @@
-"""Compares the responses of both targets byte by byte, since a yardstick that returns less would
-not be comparable."""
+"""Compares the responses of the service with those of the yardstick, byte by byte, and of the
+peers, whose JSON has the same content: a target that returns less would not be comparable."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from benchmarks.load_generator import LoadRequest
@@ -27,15 +27,34 @@ COMPARED_HEADERS = (
 )
 
 
+def whole_response(request: LoadRequest, response: HttpResponse) -> Any:
+    """What must equal for the yardstick: headers and bytes; of a new booking its fields."""
+    _, headers, content = response
+    shown = {
+        name: _normalized_header(name, headers.get(name, "is missing")) for name in COMPARED_HEADERS
+    }
+    is_new = request.status == CREATED_STATUS
+    return shown, response_content(request, response) if is_new else content
+
+
+def response_content(request: LoadRequest, response: HttpResponse) -> Any:
+    """What must equal for a peer: the content of the JSON, numbers by their value."""
+    content = json.loads(response[2])
+    return _masked_fields(content) if request.status == CREATED_STATUS else content
+
+
 def compare_responses(
-    service: int, yardstick: int, requests: Mapping[str, Sequence[LoadRequest]]
+    service: int,
+    target: int,
+    requests: Mapping[str, Sequence[LoadRequest]],
+    compared: Callable[[LoadRequest, HttpResponse], Any] = whole_response,
 ) -> list[str]:
-    """The differences of the responses, one line each."""
+    """The differences of the responses, one line each; all must have the expected status."""
     found = []
     for name, variants in requests.items():
         for request in variants[:COMPARED_REQUESTS_PER_OPERATION]:
-            mine, other = _send_request(service, request), _send_request(yardstick, request)
-            if _comparable(request, mine) != _comparable(request, other):
+            mine, other = _send_request(service, request), _send_request(target, request)
+            if compared(request, mine) != compared(request, other):
                 found.append(f"{name}: {request.text!r}\n  {mine}\n  {other}")
             elif request.status == CREATED_STATUS:
                 found += _stored_differences(service, request, other)
@@ -47,22 +66,14 @@ def _send_request(port: int, request: LoadRequest) -> HttpResponse:
     first, *lines = head.split("\r\n")
     method, path, _ = first.split()
     headers = dict(line.split(": ", 1) for line in lines)
-    return send_request(port, method, path, headers, body.encode() or None)
-
-
-def _comparable(request: LoadRequest, answer: HttpResponse) -> Any:
-    status, got, content = answer
+    status, got, content = send_request(port, method, path, headers, body.encode() or None)
     if status != request.status:
         raise AssertionError(f"{status} in place of {request.status}: {request.text!r} {content!r}")
-    shown = {
-        name: _normalized_header(name, got.get(name, "is missing")) for name in COMPARED_HEADERS
-    }
-    return shown, _masked_fields(json.loads(content)) if status == CREATED_STATUS else content
+    return status, got, content
 
 
 def _stored_differences(service: int, request: LoadRequest, answer: HttpResponse) -> list[str]:
-    """Differences between the response of the yardstick to a creation and what the service
-    reads."""
+    """Differences between the response of a target to a creation and what the service reads."""
     said = json.loads(answer[2])["booking"]
     key = request.text.partition("Authorization: ")[2].partition("\r\n")[0]
     path = f"/api/v1/bookings/{said['booking_code']}"

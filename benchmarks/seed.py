@@ -23,7 +23,7 @@ from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.bookings.refunds import Refund
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.companions.availability import Calendar, Interval
-from staffbooking_core.domain.companions.companion import Companion, normalize_text
+from staffbooking_core.domain.companions.companion import Companion, normalize_place, normalize_text
 from staffbooking_core.domain.companions.search_index import find_marked_days, weekday_mask
 from staffbooking_core.representations.companions import companion_detail, companion_summary
 from staffbooking_core.representations.events import booking_event
@@ -128,7 +128,7 @@ def _keys(world: BenchmarkDataset) -> Iterator[Row]:
 
 
 def _location_row(companion: Companion) -> tuple[str, str]:
-    return normalize_text(companion.location_city), normalize_text(companion.location_country)
+    return normalize_place(companion.location_city), normalize_place(companion.location_country)
 
 
 def _companion(companion: Companion) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -40,6 +41,9 @@ LOCKS = {
     "requirements-uv.lock": GROUPS["lock"],
     "requirements-clients.lock": GROUPS["clients"],
 }
+NPM_LOCKS = sorted(
+    path for top in ("benchmarks", "tests") for path in (ROOT / top).rglob("package-lock.json")
+)
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)(.*?)(?=^\S|\Z)", re.M | re.S)
 MAX_LINES = 450
 SUITES = ROOT / "staffbooking_adapters/testing/store"
@@ -80,6 +84,16 @@ def test_a_lock_pins_by_hash_alone(lock: str) -> None:
         r"|    #( via)?( +[a-z0-9-]+( \((pyproject\.toml(:[a-z]+)?|workspace)\))?)?"
     )
     assert [line for line in lines if not allowed.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("lock", NPM_LOCKS, ids=lambda lock: str(lock.relative_to(ROOT)))
+def test_a_lock_of_npm_pins_by_hash_alone(lock: Path) -> None:
+    """Every package of a lock of npm has a hash, and no address."""
+    packages: dict[str, dict[str, str]] = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    own = packages.pop("")
+    assert all(each["integrity"].startswith("sha512-") for each in packages.values())
+    assert [name for name, each in packages.items() if "resolved" in each] == []
+    assert set(own["dependencies"]) <= {name.removeprefix("node_modules/") for name in packages}
 
 
 def test_the_locks_agree() -> None:
