@@ -42,10 +42,10 @@ def check_text(value: Any, bound: TextBounds) -> str:
         _check_characters(value, bound.characters)
     if bound.form is not None:
         _FORM_CHECKS[bound.form](value)
-    if not bound.min <= len(value) <= bound.max:
-        raise ValueError(f"must have {bound.min} to {bound.max} characters")
     if bound.min and bound.characters is not AllowedCharacters.OPAQUE and _is_blank(value):
         raise ValueError("must not be blank")
+    if not bound.min <= len(value) <= bound.max:
+        raise ValueError(f"must have {bound.min} to {bound.max} characters")
     return value
 
 
