@@ -254,13 +254,14 @@ def operation_record(operation: Operation, currency: str) -> OperationRecord:
 
 
 class AdminRefundRecord(OperationRecord):
-    """A refund that was refused, or whose money came back."""
+    """A refund that was refused, or whose money came back; `version` is the booking's."""
 
     booking_code: BookingCode
     customer_id: Id
     customer_name: str
     customer_email: str | None
     currency: str
+    version: PositiveCount
 
 
 def admin_refund_record(
@@ -273,6 +274,7 @@ def admin_refund_record(
         "customer_name": booking.customer_name,
         "customer_email": emails.get(booking.customer_id),
         "currency": booking.currency,
+        "version": booking.version,
         **operation_record(operation, booking.currency),
     }
 
