@@ -76,7 +76,7 @@ def suspend(
     companion_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False
 ) -> None:
     """Suspend a companion: search hides it; accepted bookings stay."""
-    _decide(companion_id, "suspend", "suspended", reason, by, as_json)
+    _decide(companion_id, "reject", "suspended", reason, by, as_json)
 
 
 def _decide(
