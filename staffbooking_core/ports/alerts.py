@@ -11,6 +11,7 @@ from typing import Protocol
 
 from attrs import frozen
 
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports.leases import Lease
 
 __all__ = ["AlertsReadPort", "AlertsWritePort", "DueAlert"]
@@ -33,8 +34,8 @@ class AlertsReadPort(Protocol):
         newest first."""
         ...
 
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
-        """The codes of the bookings that exist among these ids, by id."""
+    async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
+        """The bookings that exist among these ids, by id."""
         ...
 
 

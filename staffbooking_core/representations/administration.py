@@ -341,12 +341,12 @@ class AlertRecord(TypedDict):
     text: str
 
 
-def alert_record(at: datetime, booking_id: int, code: str | None, text: str) -> AlertRecord:
+def alert_record(at: datetime, booking_id: int, booking: Booking | None, text: str) -> AlertRecord:
     """The record of an alert."""
     return {
         "at": format_instant(at),
         "booking_id": booking_id,
-        "booking_code": code,
+        "booking_code": None if booking is None else booking.code,
         "text": text,
     }
 

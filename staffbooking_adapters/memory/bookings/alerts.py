@@ -8,6 +8,7 @@ from datetime import datetime
 from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction, is_lease_active
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import DueAlert, Lease
 
 
@@ -23,9 +24,9 @@ class AlertsReader:
         rows = (alerts[number] for number in newest[offset : offset + limit])
         return [(row.at, row.booking_id, row.text) for row in rows]
 
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+    async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
         bookings = self.tx.state.bookings
-        return {number: bookings[number].code for number in booking_ids if number in bookings}
+        return {number: bookings[number] for number in booking_ids if number in bookings}
 
 
 @frozen

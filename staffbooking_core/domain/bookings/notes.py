@@ -48,12 +48,6 @@ def _not_made(code: str) -> str:
     return f"the payout of booking {code} is not made yet: it is promised by"
 
 
-def can_be_settled(code: str, text: str) -> bool:
-    """Whether an alert of the booking with this code asks for something. Others only tell what
-    happened."""
-    return text == _overdue(code) or text.startswith(_not_made(code))
-
-
 def is_settled(booking: Booking, text: str) -> bool:
     """Whether an alert of the booking asks for what has been done since. Alerts that only tell what
     happened are never settled."""

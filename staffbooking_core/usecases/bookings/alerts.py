@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import DueAlert, Lease, Ports, Transaction
 from staffbooking_core.validation import validated
 
@@ -14,13 +15,13 @@ __all__ = ["list_alerts"]
 @validated
 async def list_alerts(
     ports: Ports, limit: int = 100, offset: int = 0
-) -> Sequence[tuple[datetime, int, str | None, str]]:
-    """Wall time, booking id, booking code and text of up to `limit` alerts after the newest
-    `offset`, the newest first."""
+) -> Sequence[tuple[datetime, int, Booking | None, str]]:
+    """Wall time, booking id, booking and text of up to `limit` alerts after the newest `offset`,
+    the newest first; the booking is None where it is unknown."""
     async with ports.store.read_view() as view:
         alerts = await view.alerts.alerts(limit, offset)
-        codes = await view.alerts.codes_of({booking_id for _, booking_id, _ in alerts})
-    return [(at, booking_id, codes.get(booking_id), text) for at, booking_id, text in alerts]
+        bookings = await view.alerts.bookings_of({booking_id for _, booking_id, _ in alerts})
+    return [(at, booking_id, bookings.get(booking_id), text) for at, booking_id, text in alerts]
 
 
 async def send_alert(ports: Ports) -> int:

@@ -8,7 +8,6 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_core.domain.bookings import notes
-from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.ports import Ports, Waiting
 from staffbooking_core.usecases.bookings.alerts import list_alerts
@@ -48,20 +47,11 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
     listed = await list_alerts(ports, limit + 1, (page - 1) * limit)
-    asking = {
-        booking_id
-        for _, booking_id, code, text in listed
-        if code is not None and notes.can_be_settled(code, text)
-    }
-    async with ports.store.read_view() as view:
-        bookings = {each: await view.bookings.booking(each) for each in sorted(asking)}
     alerts = [
-        AlertLine(at, booking_id, code, text, _is_settled(bookings.get(booking_id), text))
-        for at, booking_id, code, text in listed
+        AlertLine(at, booking_id, None, text, False)
+        if booking is None
+        else AlertLine(at, booking_id, booking.code, text, notes.is_settled(booking, text))
+        for at, booking_id, booking, text in listed
     ]
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
     return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)
-
-
-def _is_settled(booking: Booking | None, text: str) -> bool:
-    return booking is not None and notes.is_settled(booking, text)

@@ -28,7 +28,6 @@ def test_the_alert_of_a_dispute_is_settled_once_it_is_resolved() -> None:
     journey = disputed_journey()
     at = journey.booking.dispute_respond_by
     [text] = journey.pull(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, at).alerts
-    assert notes.can_be_settled(journey.booking.code, text)
     assert not notes.is_settled(journey.booking, text)
     journey.pull(Trigger.RESOLVE_RELEASE, Party.ADMIN, at)
     assert notes.is_settled(journey.booking, text)
@@ -46,4 +45,3 @@ def test_an_alert_that_quotes_another_is_not_settled(words) -> None:
     booking = make_booking(status=BookingStatus.COMPLETED, payout_status=PayoutStatus.PAID)
     for text in (f"look into booking {booking.code}: {words}", words):
         assert not notes.is_settled(booking, text)
-        assert not notes.can_be_settled(booking.code, text)

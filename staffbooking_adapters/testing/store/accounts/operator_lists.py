@@ -73,12 +73,12 @@ class OperatorListsContract(StoreContract):
         alerts = await read_store(store, lambda view: view.alerts.alerts(9, 1))
         assert [text for *_, text in alerts] == ["alert 1", "alert 0"]
 
-    async def test_addresses_and_codes_are_found_by_id(self, store):
-        """The e-mails of users and the codes of bookings are found by id, unknown ids left out."""
+    async def test_addresses_and_bookings_are_found_by_id(self, store):
+        """The e-mails of users and the bookings of alerts are found by id, unknown ids left out."""
         companion, customer = await add_companion(store), await add_user(store)
         booking = await add_booking(store, companion, customer)
         emails = await read_store(store, lambda view: view.accounts.emails_of({customer.id, 999}))
         assert emails == {customer.id: customer.email}
-        codes = await read_store(store, lambda view: view.alerts.codes_of([booking.id, 999]))
-        assert codes == {booking.id: booking.code}
-        assert await read_store(store, lambda view: view.alerts.codes_of([])) == {}
+        found = await read_store(store, lambda view: view.alerts.bookings_of([booking.id, 999]))
+        assert found == {booking.id: booking}
+        assert await read_store(store, lambda view: view.alerts.bookings_of([])) == {}
