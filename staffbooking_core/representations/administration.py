@@ -4,11 +4,11 @@ People are named by id, with the e-mail address of the account; `emails` has the
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Annotated, TypedDict
 
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject
 from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.bookings.timers import payout_deadline
@@ -341,13 +341,13 @@ class AlertRecord(TypedDict):
     text: str
 
 
-def alert_record(at: datetime, booking_id: int, booking: Booking | None, text: str) -> AlertRecord:
+def alert_record(alert: StoredAlert, booking: Booking | None) -> AlertRecord:
     """The record of an alert."""
     return {
-        "at": format_instant(at),
-        "booking_id": booking_id,
+        "at": format_instant(alert.at),
+        "booking_id": alert.booking_id,
         "booking_code": None if booking is None else booking.code,
-        "text": text,
+        "text": alert.text,
     }
 
 

@@ -20,14 +20,17 @@ from staffbooking_adapters.sql.engine.leases import (
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.bookings import alerts, bookings
+from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import DueAlert, Lease
+
+_ALERT_COLUMNS = (alerts.c.at, alerts.c.booking_id, alerts.c.text, alerts.c.alarmed_at)
 
 
 @cache
 def newest_alerts(size: int) -> Statement:
     newest = (alerts.c.at.desc(), alerts.c.id.desc())
-    found = select(alerts.c.at, alerts.c.booking_id, alerts.c.text).order_by(*newest)
+    found = select(*_ALERT_COLUMNS).order_by(*newest)
     return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
@@ -52,9 +55,9 @@ class AlertsReader:
 
     connection: Connection
 
-    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[StoredAlert]:
         rows = await self.connection.fetch_all(newest_alerts(page_size(limit)), offset=offset)
-        return [(at, booking_id, alert_text) for at, booking_id, alert_text in rows[:limit]]
+        return [StoredAlert(*row) for row in rows[:limit]]
 
     async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
         rows = await self.connection.fetch_all(LIST_BOOKINGS, booking_ids=list(booking_ids))

@@ -8,6 +8,8 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_core.domain.bookings import notes
+from staffbooking_core.domain.bookings.alerts import StoredAlert
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.ports import Ports, Waiting
 from staffbooking_core.usecases.bookings.alerts import list_alerts
@@ -47,11 +49,16 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
     listed = await list_alerts(ports, limit + 1, (page - 1) * limit)
-    alerts = [
-        AlertLine(at, booking_id, None, text, False)
-        if booking is None
-        else AlertLine(at, booking_id, booking.code, text, notes.is_settled(booking, text))
-        for at, booking_id, booking, text in listed
-    ]
+    alerts = [_line_of(alert, booking) for alert, booking in listed]
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
     return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)
+
+
+def _line_of(alert: StoredAlert, booking: Booking | None) -> AlertLine:
+    is_settled = (
+        booking is not None
+        and alert.alarmed_at is not None
+        and notes.is_settled(booking, alert.alarmed_at)
+    )
+    code = None if booking is None else booking.code
+    return AlertLine(alert.at, alert.booking_id, code, alert.text, is_settled)

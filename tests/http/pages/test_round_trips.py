@@ -8,6 +8,7 @@ import pytest
 
 from staffbooking_adapters.sql.store import SqlStore
 from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_booking
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from tests.contract.stores import STORES
 from tests.http.deployment import HttpDeployment
@@ -40,7 +41,7 @@ async def add_overdue_disputes(world: HttpDeployment, numbers: range) -> None:
             dispute_reason="late",
             dispute_respond_by=NOW - HOUR,
             dispute_alarmed_at=NOW - HOUR,
-            change={"alerts": (f"the dispute of booking {code} is overdue: resolve it",)},
+            change={"alerts": (Alert(f"the dispute of booking {code} is overdue", NOW - HOUR),)},
         )
 
 
