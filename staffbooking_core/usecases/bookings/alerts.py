@@ -14,12 +14,12 @@ __all__ = ["list_alerts"]
 
 @validated
 async def list_alerts(
-    ports: Ports, limit: int = 100, offset: int = 0
+    ports: Ports, page: int = 1, limit: int = 50
 ) -> Sequence[tuple[StoredAlert, Booking | None]]:
-    """Up to `limit` alerts after the newest `offset`, the newest first, each with its booking; None
-    where that is unknown."""
+    """A page of alerts, the newest first, up to `limit + 1`, each with its booking; None where that
+    is unknown."""
     async with ports.store.read_view() as view:
-        alerts = await view.alerts.alerts(limit, offset)
+        alerts = await view.alerts.alerts(limit + 1, (page - 1) * limit)
         bookings = await view.alerts.bookings_of({alert.booking_id for alert in alerts})
     return [(alert, bookings.get(alert.booking_id)) for alert in alerts]
 

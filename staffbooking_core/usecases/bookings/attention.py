@@ -48,7 +48,7 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
-    listed = await list_alerts(ports, limit + 1, (page - 1) * limit)
+    listed = await list_alerts(ports, page, limit)
     alerts = [_line_of(alert, booking) for alert, booking in listed]
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
     return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)
