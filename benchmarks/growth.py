@@ -43,6 +43,7 @@ from staffbooking_adapters.testing.builders_notifications import add_notificatio
 from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_adapters.wiring import open_ports
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.companions.calendar_subscriptions import CalendarSubscription
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.webhooks.deliveries import DeliveryAttempt
@@ -155,7 +156,7 @@ async def _write_originals(ports: Ports) -> Originals:
     await add_notification(ports.store, at=now)
     response = make_stored_response(expires_at=now + timedelta(days=1))
     changed = next_revision(await scene.booking(paid_out))
-    await save_booking(ports.store, changed, alerts=("look at it",), response=response)
+    await save_booking(ports.store, changed, alerts=(Alert("look at it"),), response=response)
     ids = (paid_out.id, customer, staff, message.conversation_id, endpoints[0])
     return Originals(*ids, await scene.now())
 

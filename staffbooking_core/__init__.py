@@ -41,6 +41,7 @@ _NAMES_BY_MODULE = {
     "domain.accounts.audit": "AuditEntry AuditSubject NewAuditEntry Operator",
     "domain.accounts.devices": "SignInOrigin",
     "domain.accounts.users": "AccountState Actor Language Role Session Subscription Theme User",
+    "domain.bookings.alerts": "Alert StoredAlert",
     "domain.bookings.booking": (
         "Booking DueTimer PaymentIntent PaymentStatus PayoutStatus TimelineEntry"
     ),

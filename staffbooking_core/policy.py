@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from attrs import field, fields, frozen
 
+from staffbooking_core.domain.shared.countries import country_codes
 from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.money import CURRENCY_CODES, PARTS_PER_MILLION, Currency
 from staffbooking_core.domain.shared.rate_limits import RateLimits
@@ -29,7 +30,7 @@ class Policy:
 
     currency: Currency = Currency("usd")
     country: str = "US"
-    """Default country of payout accounts (ISO 3166, two letters)."""
+    """Default country of payout accounts (ISO 3166-1, two capital letters)."""
     base_url: str = "http://127.0.0.1:8000"
     """The address at which people reach the service; all links begin with it."""
     sandbox: bool = True
@@ -246,8 +247,7 @@ class Policy:
             _check_field(attribute.name, str(attribute.type), getattr(self, attribute.name))
         if self.currency.code not in CURRENCY_CODES:
             raise ValueError("currency must be an ISO 4217 code such as usd")
-        country = self.country
-        if len(country) != 2 or not (country.isascii() and country.isalpha() and country.isupper()):
+        if self.country not in country_codes():
             raise ValueError("country must be two letters of ISO 3166 such as US")
         for name in ("platform_fee_ppm", "insurance_rate_ppm"):
             if getattr(self, name) > PARTS_PER_MILLION:

@@ -23,6 +23,7 @@ from staffbooking_core.domain.accounts.users import is_email
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.companion import normalize_text
 from staffbooking_core.domain.companions.portfolio import validate_image_path
+from staffbooking_core.domain.shared.countries import country_codes
 from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 
 _MAX_DIGITS = 20
@@ -42,10 +43,10 @@ def check_text(value: Any, bound: TextBounds) -> str:
         _check_characters(value, bound.characters)
     if bound.form is not None:
         _FORM_CHECKS[bound.form](value)
-    if not bound.min <= len(value) <= bound.max:
-        raise ValueError(f"must have {bound.min} to {bound.max} characters")
     if bound.min and bound.characters is not AllowedCharacters.OPAQUE and _is_blank(value):
         raise ValueError("must not be blank")
+    if not bound.min <= len(value) <= bound.max:
+        raise ValueError(f"must have {bound.min} to {bound.max} characters")
     return value
 
 
@@ -114,7 +115,7 @@ def _check_timezone(text: str) -> None:
 
 
 def _check_country(text: str) -> None:
-    if not (len(text) == 2 and text.isascii() and text.isalpha()):
+    if not (text.isascii() and text.upper() in country_codes()):
         raise ValueError("must be the two letters of a country (ISO 3166)")
 
 

@@ -80,8 +80,6 @@ class _Dispatcher:
         """Running batches that have a slot."""
         self._reserved_count = 0
         """Batches that are being claimed, at most."""
-        self._is_full = {False: False, True: False}
-        """Whether the last look found no free slot, by class of endpoints."""
         self._is_idle = {False: False, True: False}
         """Whether the last poll found nothing due, by class of endpoints."""
         self._waits = Waits()
@@ -120,9 +118,7 @@ class _Dispatcher:
 
     async def _start_batches(self, group: TaskGroup, degraded: bool) -> float:
         """Start due batches in the free slots; returns the seconds to wait before the next call."""
-        free_count = self._count_free_slots(degraded)
-        self._is_full[degraded] = free_count <= 0
-        if self._is_full[degraded]:
+        if self._count_free_slots(degraded) <= 0:
             return _CONTENTION_DELAY_SECONDS
         now = self._ports.clock.wall()
         async with self._ports.store.read_view() as view:
@@ -180,7 +176,7 @@ class _Dispatcher:
             self._waits.end_all()
 
     def _is_slot_wanted(self, degraded: bool) -> bool:
-        return degraded or self._is_full[degraded]
+        return degraded or self._count_free_slots(degraded) <= 0
 
     async def _renew_leases(self) -> None:
         while True:

@@ -17,6 +17,7 @@ from attrs import define, field, fields, frozen
 from staffbooking_core.domain.accounts.api_keys import ApiKey
 from staffbooking_core.domain.accounts.audit import AuditEntry
 from staffbooking_core.domain.accounts.users import Session, User
+from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.disputes import DisputeFile, DisputeStatement
 from staffbooking_core.domain.bookings.lifecycle import TimerKind
@@ -131,9 +132,7 @@ class EventRow:
 
 @frozen
 class AlertRow:
-    at: datetime
-    booking_id: int
-    text: str
+    alert: StoredAlert
     is_sent: bool = False
     lease: Lease | None = None
 

@@ -265,7 +265,9 @@ def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
 
 
 def _drop_alerts(state: MemoryState, older_than: datetime) -> int:
-    old = [number for number, row in state.alerts.items() if row.is_sent and row.at <= older_than]
+    old = [
+        number for number, row in state.alerts.items() if row.is_sent and row.alert.at <= older_than
+    ]
     for number in old:
         state.alerts.discard(number)
     return len(old)

@@ -50,9 +50,7 @@ def list_(
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[Mapping[str, Any]]:
             last_id = 0
-            while page := await approvals.list_companions(
-                ports, last_id, PAGE_SIZE, approval=wanted
-            ):
+            while page := await approvals.list_companions_after(ports, last_id, PAGE_SIZE, wanted):
                 emails = await administration.emails_of(ports, [each.id for each in page])
                 for each in page:
                     yield admin_companion_record(each, ports.policy.currency, emails)
@@ -76,7 +74,7 @@ def suspend(
     companion_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False
 ) -> None:
     """Suspend a companion: search hides it; accepted bookings stay."""
-    _decide(companion_id, "suspend", "suspended", reason, by, as_json)
+    _decide(companion_id, "reject", "suspended", reason, by, as_json)
 
 
 def _decide(

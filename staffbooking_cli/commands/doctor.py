@@ -202,7 +202,7 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
     ]
     async with ports.store.read_view() as view:
         alerts = await view.alerts.alerts(1)
-    latest = f"; newest alert: {alerts[0][2]}" if alerts else ""
+    latest = f"; newest alert: {alerts[0].text}" if alerts else ""
     yield _make_check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
 
 

@@ -45,7 +45,7 @@ def list_(
     from staffbooking_core.usecases.payments import payouts
 
     async def work(ports: Ports) -> None:
-        found = await payouts.list_payouts(ports, limit)
+        found = (await payouts.list_payouts(ports, limit=limit))[:limit]
         await render.print_list("payouts", COLUMNS, _payout_records(ports, found), as_json)
 
     run_command(work)

@@ -43,7 +43,9 @@ def list_(
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
             async for item in iterate_pages(
-                lambda after, limit: approvals.list_portfolio_items(ports, wanted, after, limit)
+                lambda after, limit: approvals.list_portfolio_items_after(
+                    ports, after, limit, wanted
+                )
             ):
                 yield _item_record(item)
 

@@ -42,7 +42,7 @@ def list_(
 
     async def work(ports: Ports) -> None:
         async def records() -> AsyncIterator[Mapping[str, Any]]:
-            found = await refunds.list_failed_refunds(ports, limit)
+            found = (await refunds.list_failed_refunds(ports, limit=limit))[:limit]
             emails = await administration.emails_of(ports, {each.customer_id for each, _ in found})
             for booking, operation in found:
                 yield admin_refund_record(booking, operation, emails)

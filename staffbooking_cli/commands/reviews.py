@@ -56,7 +56,7 @@ def list_(
 
         async def found() -> AsyncIterator[dict[str, Any]]:
             async for one in iterate_pages(
-                lambda after, limit: reviews.list_all_reviews(ports, after, limit)
+                lambda after, limit: reviews.list_reviews_after(ports, after, limit)
             ):
                 if person in (None, one.reviewer_id, one.reviewee_id):
                     yield _record(one)

@@ -123,7 +123,7 @@ def list_(as_json: AsJson = False) -> None:
     async def work(ports: Ports) -> None:
         async def found() -> AsyncIterator[dict[str, Any]]:
             async for user in iterate_pages(
-                lambda after, limit: administration.list_users(ports, after, limit)
+                lambda after, limit: administration.list_users_after(ports, after, limit)
             ):
                 yield _user_record(user)
 

@@ -61,7 +61,7 @@ async def iterate_endpoints(ports: Ports) -> AsyncIterator[EndpointSubscription]
     from staffbooking_core.usecases.webhooks import endpoints
 
     last = 0
-    while page := await endpoints.list_all_endpoints(ports, last, PAGE_SIZE):
+    while page := await endpoints.list_endpoints_after(ports, last, PAGE_SIZE):
         for each in page:
             yield each
         last = page[-1].endpoint.id

@@ -1,4 +1,4 @@
-"""Alerts: texts about a booking that operators must look at.
+"""Alerts: their list, and their sending.
 
 An alert is saved with a transition of its booking (`BookingWrite.alerts`).
 """
@@ -11,6 +11,8 @@ from typing import Protocol
 
 from attrs import frozen
 
+from staffbooking_core.domain.bookings.alerts import StoredAlert
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports.leases import Lease
 
 __all__ = ["AlertsReadPort", "AlertsWritePort", "DueAlert"]
@@ -28,13 +30,12 @@ class DueAlert:
 class AlertsReadPort(Protocol):
     """Queries on alerts."""
 
-    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
-        """Wall time, booking id and text of up to `limit` alerts after the newest `offset`, the
-        newest first."""
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[StoredAlert]:
+        """Up to `limit` alerts after the newest `offset`, the newest first."""
         ...
 
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
-        """The codes of the bookings that exist among these ids, by id."""
+    async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
+        """The bookings that exist among these ids, by id."""
         ...
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from attrs import frozen
 
 from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import Booking, DueTimer, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Calendar, Interval
@@ -95,7 +96,7 @@ class BookingWrite:
     event: DomainEvent | None = None
     postings: tuple[Posting, ...] = ()
     orders: tuple[OperationOrder, ...] = ()
-    alerts: tuple[str, ...] = ()
+    alerts: tuple[Alert, ...] = ()
     notifications: tuple[Notification, ...] = ()
     rebooking_credit: RebookingCredit | None = None
     response: StoredResponse | None = None

@@ -4,11 +4,11 @@ People are named by id, with the e-mail address of the account; `emails` has the
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Annotated, TypedDict
 
 from staffbooking_core.domain.accounts.audit import AuditEntry, AuditSubject
 from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.bookings.timers import payout_deadline
@@ -254,13 +254,14 @@ def operation_record(operation: Operation, currency: str) -> OperationRecord:
 
 
 class AdminRefundRecord(OperationRecord):
-    """A refund that was refused, or whose money came back."""
+    """A refund that was refused, or whose money came back; `version` is the booking's."""
 
     booking_code: BookingCode
     customer_id: Id
     customer_name: str
     customer_email: str | None
     currency: str
+    version: PositiveCount
 
 
 def admin_refund_record(
@@ -273,6 +274,7 @@ def admin_refund_record(
         "customer_name": booking.customer_name,
         "customer_email": emails.get(booking.customer_id),
         "currency": booking.currency,
+        "version": booking.version,
         **operation_record(operation, booking.currency),
     }
 
@@ -339,13 +341,13 @@ class AlertRecord(TypedDict):
     text: str
 
 
-def alert_record(at: datetime, booking_id: int, code: str | None, text: str) -> AlertRecord:
+def alert_record(alert: StoredAlert, booking: Booking | None) -> AlertRecord:
     """The record of an alert."""
     return {
-        "at": format_instant(at),
-        "booking_id": booking_id,
-        "booking_code": code,
-        "text": text,
+        "at": format_instant(alert.at),
+        "booking_id": alert.booking_id,
+        "booking_code": None if booking is None else booking.code,
+        "text": alert.text,
     }
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
+from staffbooking_http.pages.locales import PageLocale, find_locale
+
 _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"is required|must not be blank|must be a text", "Fill this in."),
     (r"must have [01] to (?P<most>\d+) characters", "Use at most %(most)s characters."),
@@ -27,6 +29,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"must be a date of the form .*", "Choose a date."),
     (r"must lie between (?P<least>\S+) and (?P<most>\S+)",
      "Choose a date from %(least)s to %(most)s."),
+    (r"must not be after (?P<last>\S+)", "Choose a date until %(last)s."),
     (r"has more than (?P<most>\d+)\d{6} bytes", "Choose a smaller file, of at most %(most)s MB."),
     (r"A file has at most (?P<most>\d+)\d{6} bytes here",
      "Choose a smaller file, of at most %(most)s MB."),
@@ -71,7 +74,6 @@ _TRANSLATED_SENTENCES: tuple[tuple[str, str], ...] = (
     (r"is of type (?P<type>\S+), and was sent as another",
      "It is a file of another type (%(type)s) than its name says."),
     (r"must have at most (?P<most>\d+) characters", "Use at most %(most)s characters."),
-    (r"must not be after (?P<last>\S+)", "Choose a date until %(last)s."),
     (r"is too far: at most (?P<most>\d+) days may differ",
      "It is too far: at most %(most)s days may have other hours."),
     (r"is too far: at most (?P<most>\d+) days at once",
@@ -91,6 +93,7 @@ def _compile(
 
 _RULES, _TRANSLATED_RULES = _compile(_SENTENCES), _compile(_TRANSLATED_SENTENCES)
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PREDICATE = re.compile(r"(is|has|must|was|needs|does|lies|leads|asks|could|can't)\b")
 
 _FIELD_LABELS = {
@@ -112,12 +115,12 @@ _FIELD_LABELS = {
 """Labels of fields whose form label differs from the field name."""
 
 
-def fault_sentence(message: str, translations: NullTranslations) -> str:
+def fault_sentence(message: str, locale: PageLocale) -> str:
     """The sentence that a form shows at a field for the interface's message about it."""
-    if sentence := _known_sentence(message, translations):
+    if sentence := _known_sentence(message, locale):
         return sentence
     source = english_fault(message)
-    return _translated_sentence(message, translations) or translations.gettext(source)
+    return _translated_sentence(message, locale) or locale.translations.gettext(source)
 
 
 def english_fault(message: str) -> str:
@@ -127,30 +130,38 @@ def english_fault(message: str) -> str:
     return _end(text)
 
 
-def labelled_fault(field: str, message: str, translations: NullTranslations) -> str:
+def labelled_fault(field: str, message: str, locale: PageLocale) -> str:
     """The sentence about a field that stands away from it, with the field's label."""
-    label = field_label(field, translations)
-    if sentence := _known_sentence(message, translations):
+    label = field_label(field, locale.translations)
+    if sentence := _known_sentence(message, locale):
         return f"{label}: {sentence}"
-    if (sentence := fault_sentence(message, translations)) != english_fault(message):
+    if (sentence := fault_sentence(message, locale)) != english_fault(message):
         return f"{label}: {sentence}"
     return _end(f"{label} {message.replace('_', ' ')}")
 
 
-def _known_sentence(message: str, translations: NullTranslations) -> str | None:
+def _known_sentence(message: str, locale: PageLocale) -> str | None:
     for pattern, sentence in _RULES:
         if found := pattern.fullmatch(message):
-            return translations.gettext(sentence) % found.groupdict()
+            return locale.translations.gettext(sentence) % _shown_groups(found, locale)
     return None
 
 
-def _translated_sentence(message: str, translations: NullTranslations) -> str | None:
+def _translated_sentence(message: str, locale: PageLocale) -> str | None:
     """The sentence in a language other than English; None where it has none."""
     for pattern, sentence in _TRANSLATED_RULES:
-        found, text = pattern.fullmatch(message), translations.gettext(sentence)
+        found, text = pattern.fullmatch(message), locale.translations.gettext(sentence)
         if found and text != sentence:
-            return text % found.groupdict()
+            return text % _shown_groups(found, locale)
     return None
+
+
+def _shown_groups(found: re.Match[str], locale: PageLocale) -> dict[str, str]:
+    """The figures and names of a message, with its dates as the pages show dates."""
+    return {
+        name: locale.format_date(text) if _DATE.fullmatch(text) else text
+        for name, text in found.groupdict().items()
+    }
 
 
 @frozen
@@ -159,8 +170,9 @@ class ErrorSentence:
 
     problem: Mapping[str, Any]
 
-    def in_language(self, translations: NullTranslations) -> str:
+    def in_locale(self, locale: PageLocale) -> str:
         """The error as a sentence, with all faults of an input."""
+        translations = locale.translations
         if seconds := self.problem.get("retry_after"):
             minutes = -(-seconds // 60)
             return translations.ngettext(
@@ -169,14 +181,13 @@ class ErrorSentence:
                 minutes,
             ) % {"num": minutes}
         if found := faults_by_field(self.problem):
-            return " ".join(labelled_fault(*fault, translations) for fault in found.items())
+            return " ".join(labelled_fault(*fault, locale) for fault in found.items())
         message: str = self.problem["error"]
-        known = _known_sentence(message, translations)
-        known = known or _translated_sentence(message, translations)
+        known = _known_sentence(message, locale) or _translated_sentence(message, locale)
         return known or _end(translations.gettext(message))
 
     def __str__(self) -> str:
-        return self.in_language(NullTranslations())
+        return self.in_locale(find_locale(""))
 
 
 def _end(text: str) -> str:

@@ -10,6 +10,7 @@ from litestar import get, post
 from litestar.response import Template
 
 from staffbooking_core.domain.payments.payees import PayeeStatus
+from staffbooking_core.domain.shared.countries import country_codes
 from staffbooking_core.errors import InvalidInput, ProcessorUnavailable, RuleBroken
 from staffbooking_core.inputs import OpenPayoutAccount
 from staffbooking_core.usecases.payments import payees
@@ -51,8 +52,6 @@ _NEED_LABELS: Mapping[str, str] = {
 }
 """What the processor still needs, as message ids by a part of its own name."""
 _OTHER_NEED_LABEL = "Some more details, which the payment processor will ask for"
-_NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})
-"""Codes of regions that are no countries."""
 
 
 @get(_PATH)
@@ -113,11 +112,7 @@ def _need_in_words(need: str) -> str:
 @lru_cache(maxsize=16)
 def _countries(locale: Locale) -> Sequence[tuple[str, str]]:
     """The code and the name of each country, by name."""
-    named = [
-        (code, name)
-        for code, name in locale.territories.items()
-        if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES
-    ]
+    named = [(code, locale.territories.get(code, code)) for code in country_codes()]
     return sorted(named, key=lambda country: country[1].casefold())
 
 

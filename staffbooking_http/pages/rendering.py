@@ -87,8 +87,8 @@ class _PageTemplate(Template):
     def render(self, *args: Any, **values: Any) -> str:
         context: dict[str, Any] = dict(*args, **values)
         if any(context.get(name) for name in _TOLD):
-            translations = view_of_context(context).locale.translations
-            told = {name: _tell(context[name], translations) for name in _TOLD if name in context}
+            locale = view_of_context(context).locale
+            told = {name: _tell(context[name], locale) for name in _TOLD if name in context}
             context |= told
         return super().render(context)
 
@@ -96,14 +96,14 @@ class _PageTemplate(Template):
 _TOLD = ("done", "problem")
 
 
-def _tell(told: object, translations: NullTranslations) -> object:
+def _tell(told: object, locale: PageLocale) -> object:
     match told:
         case ErrorSentence():
-            return told.in_language(translations)
+            return told.in_locale(locale)
         case Markup():
             return told
         case str():
-            return translate(told, translations)
+            return translate(told, locale.translations)
     return told
 
 
@@ -252,7 +252,7 @@ def _translate_plural(context: Context, singular: str, plural: str, count: int) 
 
 @pass_context
 def _format_fault(context: Context, message: str) -> str:
-    return fault_sentence(message, _page_view(context).locale.translations)
+    return fault_sentence(message, _page_view(context).locale)
 
 
 @pass_context

@@ -27,7 +27,7 @@ from staffbooking_http.api.response_schemas import component_name, reply_schema
 ADMIN_ACCESS = SessionAccess(check_user=require_admin)
 
 ListReader: TypeAlias = Callable[[Call, int, int], Awaitable[Sequence[object]]]
-"""Reads the records of up to `limit` rows after an offset."""
+"""Reads a page of records, up to `limit + 1`; its arguments are the call, `page` and `limit`."""
 Change: TypeAlias = Callable[[Call, Ports], Awaitable[object]]
 """Makes a change on audited ports; returns the changed record."""
 
@@ -40,7 +40,7 @@ def list_endpoint(
     def declare(read: ListReader) -> Endpoint:
         async def handle(call: Call) -> Reply:
             page, limit = call.parsed_input.page, call.parsed_input.limit
-            records = await read(call, limit + 1, (page - 1) * limit)
+            records = await read(call, page, limit)
             answer = {
                 name: records[:limit],
                 "page": page,

@@ -24,9 +24,6 @@ from staffbooking_core.usecases.bookings import actions, dispute_cases, disputes
 from staffbooking_core.usecases.payments import ledger_check, payouts, refunds
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.preconditions import allowed_versions
-from staffbooking_http.api.query_string import (
-    ListForOperators,
-)
 from staffbooking_http.api.response_schemas import reply_schema
 from staffbooking_http.routes.admin_endpoints import (
     ADMIN_ACCESS,
@@ -63,9 +60,8 @@ async def _dispute_records(ports: Ports, found: Sequence[Booking]) -> list[Admin
 
 
 @list_endpoint("disputes", AdminDisputeRecord, "The bookings under dispute.")
-async def list_disputes(call: Call, _: int, __: int) -> Sequence[object]:
-    wanted: ListForOperators = call.parsed_input
-    found = await disputes.list_disputes(call.ports, wanted.page, wanted.limit)
+async def list_disputes(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await disputes.list_disputes(call.ports, page, limit)
     return await _dispute_records(call.ports, found)
 
 
@@ -104,8 +100,8 @@ async def _payout_records(ports: Ports, found: Sequence[Booking]) -> list[AdminP
     "Those that are scheduled, failed or frozen (on hold, or under dispute); the earliest due "
     "first.",
 )
-async def list_payouts(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await payouts.list_payouts(call.ports, limit, offset)
+async def list_payouts(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await payouts.list_payouts(call.ports, None, page, limit)
     return await _payout_records(call.ports, found)
 
 
@@ -150,8 +146,8 @@ async def retry_payout(call: Call, ports: Ports) -> object:
     "Those that were refused, or whose money came back, and that are not retried; the oldest "
     "first.",
 )
-async def list_refunds(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await refunds.list_failed_refunds(call.ports, limit, offset)
+async def list_refunds(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await refunds.list_failed_refunds(call.ports, page, limit)
     emails = await administration.emails_of(call.ports, {each.customer_id for each, _ in found})
     return [admin_refund_record(booking, operation, emails) for booking, operation in found]
 

@@ -35,7 +35,6 @@ from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.query_string import (
     ListCompanionsForOperators,
-    ListForOperators,
     ListPortfolioForOperators,
 )
 from staffbooking_http.routes.admin_endpoints import AuditedResource, change_endpoint, list_endpoint
@@ -90,9 +89,9 @@ _WEBHOOK = AuditedResource(
     "All of them by id, also those that search does not show.",
     query=ListCompanionsForOperators,
 )
-async def list_companions(call: Call, limit: int, offset: int) -> Sequence[object]:
+async def list_companions(call: Call, page: int, limit: int) -> Sequence[object]:
     wanted: ListCompanionsForOperators = call.parsed_input
-    found = await approvals.list_companions(call.ports, 0, limit, offset, wanted.status)
+    found = await approvals.list_companions(call.ports, wanted.status, page, limit)
     emails = await administration.emails_of(call.ports, [each.id for each in found])
     currency = call.ports.policy.currency
     return [admin_companion_record(each, currency, emails) for each in found]
@@ -125,9 +124,9 @@ async def reject_companion(call: Call, ports: Ports) -> object:
     "The items of all companions, by id.",
     query=ListPortfolioForOperators,
 )
-async def list_portfolio(call: Call, limit: int, offset: int) -> Sequence[object]:
+async def list_portfolio(call: Call, page: int, limit: int) -> Sequence[object]:
     wanted: ListPortfolioForOperators = call.parsed_input
-    found = await approvals.list_portfolio_items(call.ports, wanted.status, 0, limit, offset)
+    found = await approvals.list_portfolio_items(call.ports, wanted.status, page, limit)
     emails = await administration.emails_of(call.ports, {each.companion_id for each in found})
     return [admin_portfolio_record(each, emails) for each in found]
 
@@ -150,8 +149,8 @@ async def reject_portfolio_item(call: Call, ports: Ports) -> object:
 
 
 @list_endpoint("reviews", AdminReviewRecord, "All of them by id, hidden ones too.")
-async def list_reviews(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await reviews.list_all_reviews(call.ports, 0, limit, offset)
+async def list_reviews(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await reviews.list_all_reviews(call.ports, page, limit)
     parties = {number for each in found for number in (each.reviewer_id, each.reviewee_id)}
     emails = await administration.emails_of(call.ports, parties)
     return [admin_review_record(each, emails) for each in found]
@@ -177,8 +176,8 @@ async def show_review(call: Call, ports: Ports) -> object:
 
 
 @list_endpoint("people", PersonRecord, "All accounts by id.")
-async def list_people(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await administration.list_users(call.ports, 0, limit, offset)
+async def list_people(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await administration.list_users(call.ports, page, limit)
     return [person_record(each) for each in found]
 
 
@@ -206,8 +205,8 @@ async def enable_person(call: Call, ports: Ports) -> object:
 
 
 @list_endpoint("webhooks", AdminWebhookRecord, "The endpoints of all users, by id.")
-async def list_webhooks(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await endpoints.list_all_endpoints(call.ports, 0, limit, offset)
+async def list_webhooks(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await endpoints.list_all_endpoints(call.ports, page, limit)
     return [admin_webhook_record(each) for each in found]
 
 
@@ -233,13 +232,12 @@ async def disable_webhook(call: Call, ports: Ports) -> object:
 
 
 @list_endpoint("alerts", AlertRecord, "The newest first.")
-async def list_alerts(call: Call, limit: int, offset: int) -> Sequence[object]:
-    found = await alerts.list_alerts(call.ports, limit, offset)
+async def list_alerts(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await alerts.list_alerts(call.ports, page, limit)
     return [alert_record(*each) for each in found]
 
 
 @list_endpoint("audit", AuditEntryRecord, "Every change by an operator, the newest first.")
-async def list_audit(call: Call, _: int, __: int) -> Sequence[object]:
-    wanted: ListForOperators = call.parsed_input
-    found = await audit.list_audit_entries(call.ports, wanted.page, wanted.limit)
+async def list_audit(call: Call, page: int, limit: int) -> Sequence[object]:
+    found = await audit.list_audit_entries(call.ports, page, limit)
     return [audit_record(each) for each in found]

@@ -235,9 +235,12 @@ UNSEEN = "\u200b\u2060\u00ad\u3164\u2800\u034f\u115f\u1160\uffa0\u200d\ue000\u30
 SELECTORS = "".join(map(chr, range(0xFE00, 0xFE10))) + "\u180b\u180f\U000e0100\U000e01ef"
 
 
-@pytest.mark.parametrize("text", ["  ", "\u00a0", *UNSEEN, UNSEEN, *SELECTORS, SELECTORS])
+@pytest.mark.parametrize(
+    "text", ["", "  ", " " * 2001, "\u00a0", *UNSEEN, UNSEEN, *SELECTORS, SELECTORS]
+)
 def test_an_invisible_text_is_blank(text: str) -> None:
-    """Blanks, invisible characters, fillers and variation selectors alone are refused as blank."""
+    """Nothing, blanks, invisible characters, fillers and variation selectors alone are refused as
+    blank, whatever their length."""
     with pytest.raises(InvalidField, match="must not be blank"):
         structure(RespondToReview, {"response": text})
 

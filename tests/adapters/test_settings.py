@@ -113,6 +113,8 @@ def test_a_base_url_may_have_a_path() -> None:
         ("CURRENCY", "xau"),
         ("COUNTRY", "USA"),
         ("COUNTRY", "U1"),
+        ("COUNTRY", "XX"),
+        ("COUNTRY", "EU"),
         ("FAKE_PAYEES", "none"),
         ("PLATFORM_FEE", "15%"),
         ("PLATFORM_FEE", "1.5"),

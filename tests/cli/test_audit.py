@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_companion
+from staffbooking_core.operator_inputs import ApprovalAct
 from tests.cli.deployment import (
     CliDeployment,
     add_completed_booking,
@@ -26,6 +28,15 @@ def add_person(deployment: CliDeployment, *words: str) -> int:
     user = deployment.run_json("users", "create", PERSON, *names, *words)["user"]
     assert isinstance(user["id"], int)
     return user["id"]
+
+
+def test_a_suspension_has_the_word_of_the_interface(deployment: CliDeployment) -> None:
+    """Who refuses a companion at the command line and who does it over HTTP or on a page does the
+    same: the audit has one word for it."""
+    companion = deployment.run_on_ports(lambda ports: add_companion(ports.store))
+    deployment.run_json("companions", "suspend", companion.id)
+    [entry] = audit(deployment)
+    assert (entry["act"], entry["subject"]) == (ApprovalAct.REJECT, "companion")
 
 
 def test_a_change_is_listed(deployment: CliDeployment) -> None:

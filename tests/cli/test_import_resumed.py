@@ -195,7 +195,7 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
     async def everybody() -> set[str]:
         found: list[Any] = []
         async with open_ports(load_settings(env)) as ports:
-            while page := await administration.list_users(
+            while page := await administration.list_users_after(
                 ports, found[-1].id if found else 0, 1_000
             ):
                 found += page

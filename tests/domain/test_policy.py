@@ -40,6 +40,7 @@ def test_a_value_of_another_type_is_refused(name: str, value: Any) -> None:
         ("currency", Currency("xau")),
         ("country", "us"),
         ("country", "USA"),
+        ("country", "XX"),
         ("platform_fee_ppm", 1_000_001),
         ("insurance_rate_ppm", 2_000_000),
         ("platform_fee_ppm", -1),

@@ -110,7 +110,8 @@ async def find_untold(ports: Ports, bookings: Sequence[Booking]) -> list[str]:
     while await send_notifications(ports) or await send_alert(ports):
         pass  # A worker may have claimed an alert and died since.
     async with ports.store.read_view() as view:
-        alerts = Counter((number, text) for _, number, text in await view.alerts.alerts(10_000))
+        stored = await view.alerts.alerts(10_000)
+    alerts = Counter((alert.booking_id, alert.text) for alert in stored)
     alerts -= Counter(ports.notifier.alerts)
     mails = Counter((mail.kind, mail.subject) for mail in ports.notifier.emails)
     found = [f"the operators never got the alert {text!r}" for _, text in alerts]

@@ -13,6 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR, POLICY, make_booking, make_operation
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentIntent,
@@ -71,7 +72,7 @@ class BookingJourney:
         self.postings: dict[str, Posting] = {}
         self.operations: dict[int, Operation] = {}
         self.events: list[EventName] = []
-        self.alerts: list[str] = []
+        self.alerts: list[Alert] = []
         self.credits = 0
 
     @property

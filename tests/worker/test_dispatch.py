@@ -207,6 +207,28 @@ async def test_batches_are_bounded(
         sender.gate.set()
 
 
+async def test_a_slot_is_wanted_as_soon_as_none_is_free(
+    post: WebhookScenario, sender: GatedReceivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the other class takes the last slot while due endpoints are looked for, running batches
+    learn at once that a slot is wanted, not at the next look."""
+    monkeypatch.setattr(webhook_dispatcher, "MAX_BATCHES", 1)
+    await add_endpoint_with_deliveries(post)
+    dispatcher = webhook_dispatcher._Dispatcher(post.ports, anyio.Event())
+    next_due_at = WebhooksReader.next_batch_due_at
+
+    async def take_last_slot(*given: Any, **named: Any) -> Any:
+        dispatcher._reserved_count = 1
+        return await next_due_at(*given, **named)
+
+    monkeypatch.setattr(WebhooksReader, "next_batch_due_at", take_last_slot)
+    async with anyio.create_task_group() as group:
+        assert not dispatcher._is_slot_wanted(False)
+        await dispatcher._start_batches(group, False)
+    assert dispatcher._is_slot_wanted(False)
+    assert sender.sent == []
+
+
 @pytest.mark.parametrize(
     ("seconds", "most"), [(0.001, deliveries.DELIVERY_BATCH_SIZE), (1.0, 16)], ids=["quick", "slow"]
 )

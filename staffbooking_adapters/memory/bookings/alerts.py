@@ -8,6 +8,8 @@ from datetime import datetime
 from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.state import MemoryTransaction, is_lease_active
+from staffbooking_core.domain.bookings.alerts import StoredAlert
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import DueAlert, Lease
 
 
@@ -17,15 +19,14 @@ class AlertsReader:
 
     tx: MemoryTransaction
 
-    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
-        alerts = self.tx.state.alerts
-        newest = sorted(alerts, key=lambda number: (alerts[number].at, number), reverse=True)
-        rows = (alerts[number] for number in newest[offset : offset + limit])
-        return [(row.at, row.booking_id, row.text) for row in rows]
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[StoredAlert]:
+        rows = self.tx.state.alerts
+        newest = sorted(rows, key=lambda number: (rows[number].alert.at, number), reverse=True)
+        return [rows[number].alert for number in newest[offset : offset + limit]]
 
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
+    async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
         bookings = self.tx.state.bookings
-        return {number: bookings[number].code for number in booking_ids if number in bookings}
+        return {number: bookings[number] for number in booking_ids if number in bookings}
 
 
 @frozen
@@ -37,7 +38,7 @@ class AlertsWriter(AlertsReader):
         for number, row in sorted(alerts.items()):
             if not row.is_sent and not is_lease_active(row.lease, now):
                 alerts[number] = evolve(row, lease=lease)
-                return DueAlert(number, row.booking_id, row.text)
+                return DueAlert(number, row.alert.booking_id, row.alert.text)
         return None
 
     async def mark_alert_sent(self, alert_id: int) -> None:

@@ -23,6 +23,7 @@ from staffbooking_adapters.memory.slots import (
 from staffbooking_adapters.memory.state import AlertRow, MemoryTransaction, TimerRow
 from staffbooking_adapters.memory.webhooks.feed import add_event
 from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
     Booking,
@@ -267,9 +268,11 @@ class BookingsWriter(BookingsReader):
             add_posting(state, posting)
         for order in change.orders:
             add_operation(self.tx, booking.id, order, change.operations_due_at)
-        for text in change.alerts:
+        for alert in change.alerts:
             number = next(self.tx.shared.alert_ids)
-            state.alerts[number] = AlertRow(change.operations_due_at, booking.id, text)
+            state.alerts[number] = AlertRow(
+                StoredAlert(change.operations_due_at, booking.id, alert.text, alert.alarmed_at)
+            )
         add_notices(self.tx, change.notifications, change.operations_due_at)
         if change.rebooking_credit is not None:
             state.credits[change.rebooking_credit.booking_id] = change.rebooking_credit

@@ -9,6 +9,7 @@ from functools import cache
 from attrs import frozen
 from sqlalchemy import bindparam, false, select, update
 
+from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_booking
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array
 from staffbooking_adapters.sql.engine.leases import (
@@ -19,19 +20,21 @@ from staffbooking_adapters.sql.engine.leases import (
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.schema.bookings import alerts, bookings
+from staffbooking_core.domain.bookings.alerts import StoredAlert
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import DueAlert, Lease
+
+_ALERT_COLUMNS = (alerts.c.at, alerts.c.booking_id, alerts.c.text, alerts.c.alarmed_at)
 
 
 @cache
 def newest_alerts(size: int) -> Statement:
     newest = (alerts.c.at.desc(), alerts.c.id.desc())
-    found = select(alerts.c.at, alerts.c.booking_id, alerts.c.text).order_by(*newest)
+    found = select(*_ALERT_COLUMNS).order_by(*newest)
     return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 
-LIST_CODES = Statement(
-    select(bookings.c.id, bookings.c.code).where(in_array(bookings.c.id, "booking_ids"))
-)
+LIST_BOOKINGS = Statement(select(*BOOKING_COLUMNS).where(in_array(bookings.c.id, "booking_ids")))
 CLAIM_ALERT = claim_with_lease(
     alerts,
     alerts.c.told == false(),
@@ -52,13 +55,13 @@ class AlertsReader:
 
     connection: Connection
 
-    async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
+    async def alerts(self, limit: int, offset: int = 0) -> Sequence[StoredAlert]:
         rows = await self.connection.fetch_all(newest_alerts(page_size(limit)), offset=offset)
-        return [(at, booking_id, alert_text) for at, booking_id, alert_text in rows[:limit]]
+        return [StoredAlert(*row) for row in rows[:limit]]
 
-    async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
-        rows = await self.connection.fetch_all(LIST_CODES, booking_ids=list(booking_ids))
-        return dict(rows)
+    async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
+        rows = await self.connection.fetch_all(LIST_BOOKINGS, booking_ids=list(booking_ids))
+        return {booking.id: booking for booking in map(to_booking, rows)}
 
 
 @frozen

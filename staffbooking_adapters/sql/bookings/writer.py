@@ -184,13 +184,13 @@ def _insert_operations(condition: ColumnElement[bool]) -> Insert:
     )
 
 
-_ALERT_ROWS = array_rows("given", text=("alert_texts", Text()))
+_ALERT_ROWS = array_rows("given", text=("alert_texts", Text()), alarmed_at=("alert_times", Instant))
 
 
 def _insert_alerts(condition: ColumnElement[bool]) -> Insert:
     return insert(alerts).from_select(
-        ["at", "booking_id", "text", "told"],
-        select(_AT_PARAM, _BOOKING_ID, _ALERT_ROWS.c.text, literal(False)).where(condition),
+        ["at", "booking_id", "text", "alarmed_at", "told"],
+        select(_AT_PARAM, _BOOKING_ID, *_ALERT_ROWS.c, literal(False)).where(condition),
     )
 
 
@@ -304,7 +304,6 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
         **reading.booking_row(booking_write.booking),
         "at": booking_write.operations_due_at,
         "request_id": CURRENT_REQUEST_ID.get(),
-        "alert_texts": list(booking_write.alerts),
     }
     if (due := booking_write.due) is not None:
         rows |= {"timer_kind": due.kind, "timer_due_at": due.at}
@@ -316,6 +315,11 @@ def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[s
             "event_created_at": event.created_at,
             "event_parties": codec.encode(event.parties).decode(),
             "event_body": codec.encode(event.envelope),
+        }
+    if booking_write.alerts:
+        rows |= {
+            "alert_texts": [alert.text for alert in booking_write.alerts],
+            "alert_times": [alert.alarmed_at for alert in booking_write.alerts],
         }
     if booking_write.orders:
         rows |= {

@@ -208,6 +208,7 @@ alerts = Table(
     Column("at", Instant, nullable=False),
     Column("booking_id", BigInt, nullable=False),
     Column("text", Text, nullable=False),
+    Column("alarmed_at", Instant),
     Column("told", Boolean, nullable=False),
     Column("lease_token", Text),
     Column("lease_until", Instant),

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from attrs import evolve, frozen
 
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.lifecycle import (
     CANCELLABLE_STATUSES,
@@ -382,15 +383,15 @@ class TransitionResult:
     """Of `payment.refunded`: the refund that succeeded."""
     postings: tuple[Posting, ...] = ()
     orders: tuple[OperationOrder, ...] = ()
-    alerts: tuple[str, ...] = ()
+    alerts: tuple[Alert, ...] = ()
     grants_credit: bool = False
     notifications: tuple[BookingNotification, ...] = ()
 
     def with_postings(self, *postings: Posting) -> TransitionResult:
         return evolve(self, postings=(*self.postings, *postings))
 
-    def with_alert(self, text: str) -> TransitionResult:
-        return evolve(self, alerts=(*self.alerts, text))
+    def with_alert(self, text: str, alarmed_at: datetime | None = None) -> TransitionResult:
+        return evolve(self, alerts=(*self.alerts, Alert(text, alarmed_at)))
 
     def with_order(self, command: OperationCommand) -> TransitionResult:
         """Add an order to the processor; orders are numbered within a booking."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
     Booking,
@@ -26,8 +28,8 @@ def note_reminder(result: TransitionResult, inputs: TransitionInput, _: Policy) 
 
 def note_overdue(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:
     """Alert the operators of an overdue dispute."""
-    text = _overdue(result.booking.code)
-    return result.with_changes(dispute_alarmed_at=inputs.now).with_alert(text)
+    text = f"the dispute of booking {result.booking.code} is overdue: resolve it"
+    return result.with_changes(dispute_alarmed_at=inputs.now).with_alert(text, inputs.now)
 
 
 def note_alarm(
@@ -36,33 +38,18 @@ def note_alarm(
     """Alert the operators of a payout that is nearly late."""
     booking = result.booking
     deadline = payout_deadline(booking.payout_due_at or inputs.now, policy)
-    text = f"{_not_made(booking.code)} {deadline}"
-    return result.with_changes(payout_alarmed_at=inputs.now).with_alert(text)
+    text = f"the payout of booking {booking.code} is not made yet: it is promised by {deadline}"
+    return result.with_changes(payout_alarmed_at=inputs.now).with_alert(text, inputs.now)
 
 
-def _overdue(code: str) -> str:
-    return f"the dispute of booking {code} is overdue: resolve it"
-
-
-def _not_made(code: str) -> str:
-    return f"the payout of booking {code} is not made yet: it is promised by"
-
-
-def can_be_settled(code: str, text: str) -> bool:
-    """Whether an alert of the booking with this code asks for something. Others only tell what
-    happened."""
-    return text == _overdue(code) or text.startswith(_not_made(code))
-
-
-def is_settled(booking: Booking, text: str) -> bool:
-    """Whether an alert of the booking asks for what has been done since. Alerts that only tell what
-    happened are never settled."""
-    if text == _overdue(booking.code):
-        # Of a new dispute, operators are not alerted yet: the alert was of the one before.
-        is_open = booking.status is BookingStatus.DISPUTED
-        return not is_open or booking.dispute_alarmed_at is None
-    is_of_payout = text.startswith(_not_made(booking.code))
-    return is_of_payout and booking.payout_status not in OPEN_PAYOUT_STATUSES
+def is_settled(booking: Booking, alarmed_at: datetime) -> bool:
+    """Whether what an alert asked for at this time has been done since, or is of a dispute or a
+    payout in whose place the booking has another."""
+    is_of_dispute = booking.dispute_alarmed_at == alarmed_at
+    is_of_payout = booking.payout_alarmed_at == alarmed_at
+    is_open = booking.status is BookingStatus.DISPUTED
+    is_unpaid = booking.payout_status in OPEN_PAYOUT_STATUSES
+    return not ((is_of_dispute and is_open) or (is_of_payout and is_unpaid))
 
 
 def alert(result: TransitionResult, inputs: TransitionInput, _: Policy) -> TransitionResult:

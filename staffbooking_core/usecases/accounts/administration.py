@@ -22,6 +22,7 @@ __all__ = [
     "get_user",
     "get_user_by_id",
     "list_users",
+    "list_users_after",
     "set_password",
     "set_subscription",
 ]
@@ -83,12 +84,17 @@ async def get_user_by_id(ports: Ports, user_id: int) -> User:
 
 
 @validated
-async def list_users(
-    ports: Ports, after_id: int = 0, limit: int = 100, offset: int = 0
-) -> Sequence[User]:
-    """A page of accounts above `after_id`, after the first `offset` of them, by id."""
+async def list_users(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[User]:
+    """A page of all accounts by id, up to `limit + 1`."""
     async with ports.store.read_view() as view:
-        return await view.accounts.users(after_id, limit, offset)
+        return await view.accounts.users(0, limit + 1, (page - 1) * limit)
+
+
+@validated
+async def list_users_after(ports: Ports, after_id: int, limit: int) -> Sequence[User]:
+    """Up to `limit` accounts above `after_id` by id."""
+    async with ports.store.read_view() as view:
+        return await view.accounts.users(after_id, limit)
 
 
 @validated

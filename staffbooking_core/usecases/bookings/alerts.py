@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
+from staffbooking_core.domain.bookings.alerts import StoredAlert
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.ports import DueAlert, Lease, Ports, Transaction
 from staffbooking_core.validation import validated
 
@@ -13,14 +14,14 @@ __all__ = ["list_alerts"]
 
 @validated
 async def list_alerts(
-    ports: Ports, limit: int = 100, offset: int = 0
-) -> Sequence[tuple[datetime, int, str | None, str]]:
-    """Wall time, booking id, booking code and text of up to `limit` alerts after the newest
-    `offset`, the newest first."""
+    ports: Ports, page: int = 1, limit: int = 50
+) -> Sequence[tuple[StoredAlert, Booking | None]]:
+    """A page of alerts, the newest first, up to `limit + 1`, each with its booking; None where that
+    is unknown."""
     async with ports.store.read_view() as view:
-        alerts = await view.alerts.alerts(limit, offset)
-        codes = await view.alerts.codes_of({booking_id for _, booking_id, _ in alerts})
-    return [(at, booking_id, codes.get(booking_id), text) for at, booking_id, text in alerts]
+        alerts = await view.alerts.alerts(limit + 1, (page - 1) * limit)
+        bookings = await view.alerts.bookings_of({alert.booking_id for alert in alerts})
+    return [(alert, bookings.get(alert.booking_id)) for alert in alerts]
 
 
 async def send_alert(ports: Ports) -> int:

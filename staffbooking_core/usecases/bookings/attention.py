@@ -8,6 +8,7 @@ from datetime import datetime
 from attrs import frozen
 
 from staffbooking_core.domain.bookings import notes
+from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.shared.clock_skew import find_clock_fault
 from staffbooking_core.ports import Ports, Waiting
@@ -47,21 +48,17 @@ async def get_attention(ports: Ports, page: int = 1, limit: int = 10) -> Attenti
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         waiting = await view.metrics.waiting(now)
-    listed = await list_alerts(ports, limit + 1, (page - 1) * limit)
-    asking = {
-        booking_id
-        for _, booking_id, code, text in listed
-        if code is not None and notes.can_be_settled(code, text)
-    }
-    async with ports.store.read_view() as view:
-        bookings = {each: await view.bookings.booking(each) for each in sorted(asking)}
-    alerts = [
-        AlertLine(at, booking_id, code, text, _is_settled(bookings.get(booking_id), text))
-        for at, booking_id, code, text in listed
-    ]
+    listed = await list_alerts(ports, page, limit)
+    alerts = [_line_of(alert, booking) for alert, booking in listed]
     fault = find_clock_fault(ports.clock.skew(), ports.policy.max_clock_skew)
     return Attention(waiting, alerts[:limit], len(alerts) > limit, fault)
 
 
-def _is_settled(booking: Booking | None, text: str) -> bool:
-    return booking is not None and notes.is_settled(booking, text)
+def _line_of(alert: StoredAlert, booking: Booking | None) -> AlertLine:
+    is_settled = (
+        booking is not None
+        and alert.alarmed_at is not None
+        and notes.is_settled(booking, alert.alarmed_at)
+    )
+    code = None if booking is None else booking.code
+    return AlertLine(alert.at, alert.booking_id, code, alert.text, is_settled)

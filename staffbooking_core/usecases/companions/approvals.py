@@ -27,7 +27,9 @@ __all__ = [
     "get_item_case",
     "get_portfolio_item",
     "list_companions",
+    "list_companions_after",
     "list_portfolio_items",
+    "list_portfolio_items_after",
     "list_waiting",
     "moderate_item",
     "next_companion_id",
@@ -38,16 +40,22 @@ __all__ = [
 
 @validated
 async def list_companions(
-    ports: Ports,
-    after_id: int = 0,
-    limit: int = 100,
-    offset: int = 0,
-    approval: Approval | None = None,
+    ports: Ports, approval: Approval | None = None, page: int = 1, limit: int = 50
 ) -> Sequence[Companion]:
-    """A page of companions above `after_id`, after the first `offset` of them, listed or not, by
-    id; with an approval, those alone."""
+    """A page of companions by id, listed or not, up to `limit + 1`; with an approval, those
+    alone."""
     async with ports.store.read_view() as view:
-        return await view.companions.companions(after_id, limit, offset, approval)
+        return await view.companions.companions(0, limit + 1, (page - 1) * limit, approval)
+
+
+@validated
+async def list_companions_after(
+    ports: Ports, after_id: int, limit: int, approval: Approval | None = None
+) -> Sequence[Companion]:
+    """Up to `limit` companions above `after_id` by id, listed or not; with an approval, those
+    alone."""
+    async with ports.store.read_view() as view:
+        return await view.companions.companions(after_id, limit, approval=approval)
 
 
 @validated
@@ -70,16 +78,22 @@ def _require_staff_member(user: User | None) -> User:
 
 @validated
 async def list_portfolio_items(
-    ports: Ports,
-    status: PortfolioItemStatus | None = None,
-    after_id: int = 0,
-    limit: int = 100,
-    offset: int = 0,
+    ports: Ports, status: PortfolioItemStatus | None = None, page: int = 1, limit: int = 50
 ) -> Sequence[PortfolioItem]:
-    """A page of all companions' portfolio items above `after_id`, after the first `offset` of them,
-    by id; with a status, those alone."""
+    """A page of all companions' portfolio items by id, up to `limit + 1`; with a status, those
+    alone."""
     async with ports.store.read_view() as view:
-        return await view.portfolio.portfolio_items(status, after_id, limit, offset)
+        return await view.portfolio.portfolio_items(status, 0, limit + 1, (page - 1) * limit)
+
+
+@validated
+async def list_portfolio_items_after(
+    ports: Ports, after_id: int, limit: int, status: PortfolioItemStatus | None = None
+) -> Sequence[PortfolioItem]:
+    """Up to `limit` of all companions' portfolio items above `after_id` by id; with a status, those
+    alone."""
+    async with ports.store.read_view() as view:
+        return await view.portfolio.portfolio_items(status, after_id, limit)
 
 
 @validated

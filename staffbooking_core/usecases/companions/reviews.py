@@ -35,6 +35,7 @@ __all__ = [
     "get_review",
     "list_all_reviews",
     "list_newest_reviews",
+    "list_reviews_after",
     "list_reviews_of",
     "respond_to_review",
     "set_review_hidden",
@@ -160,13 +161,17 @@ def _for_responder(actor: Actor, review: Review | None) -> Review:
 
 
 @validated
-async def list_all_reviews(
-    ports: Ports, after_id: int = 0, limit: int = 100, offset: int = 0
-) -> Sequence[Review]:
-    """A page of all reviews above `after_id`, after the first `offset` of them, hidden ones too, by
-    id."""
+async def list_all_reviews(ports: Ports, page: int = 1, limit: int = 50) -> Sequence[Review]:
+    """A page of all reviews by id, hidden ones too, up to `limit + 1`."""
     async with ports.store.read_view() as view:
-        return await view.reviews.reviews(after_id, limit, offset)
+        return await view.reviews.reviews(0, limit + 1, (page - 1) * limit)
+
+
+@validated
+async def list_reviews_after(ports: Ports, after_id: int, limit: int) -> Sequence[Review]:
+    """Up to `limit` reviews above `after_id` by id, hidden ones too."""
+    async with ports.store.read_view() as view:
+        return await view.reviews.reviews(after_id, limit)
 
 
 @validated

@@ -22,12 +22,12 @@ __all__ = ["hold_payout", "list_payouts", "payout_operations", "release_payout",
 
 @validated
 async def list_payouts(
-    ports: Ports, limit: int = 100, offset: int = 0, status: PayoutStatus | None = None
+    ports: Ports, status: PayoutStatus | None = None, page: int = 1, limit: int = 50
 ) -> Sequence[Booking]:
-    """Up to `limit` bookings whose payout is scheduled, failed or frozen, after the first `offset`
-    of them, the earliest due first; with one of these statuses, those alone."""
+    """A page of bookings whose payout is scheduled, failed or frozen, the earliest due first, up to
+    `limit + 1`; with one of these statuses, those alone."""
     async with ports.store.read_view() as view:
-        return await view.bookings.open_payouts(limit, offset, status)
+        return await view.bookings.open_payouts(limit + 1, (page - 1) * limit, status)
 
 
 @validated

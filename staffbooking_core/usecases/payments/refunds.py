@@ -18,12 +18,12 @@ __all__ = ["list_failed_refunds", "retry_refunds"]
 
 @validated
 async def list_failed_refunds(
-    ports: Ports, limit: int = 100, offset: int = 0
+    ports: Ports, page: int = 1, limit: int = 50
 ) -> Sequence[tuple[Booking, Operation]]:
-    """Up to `limit` refunds that are not retried automatically, after the first `offset` of them,
-    the oldest first, with their bookings."""
+    """A page of refunds that are not retried automatically, the oldest first, with their bookings,
+    up to `limit + 1`."""
     async with ports.store.read_view() as view:
-        return await view.operations.failed_refunds(limit, offset)
+        return await view.operations.failed_refunds(limit + 1, (page - 1) * limit)
 
 
 @validated

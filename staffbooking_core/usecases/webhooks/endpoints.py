@@ -44,6 +44,7 @@ __all__ = [
     "is_served",
     "list_all_endpoints",
     "list_endpoints",
+    "list_endpoints_after",
     "register_endpoint",
     "require_owned",
     "reseal_secrets",
@@ -117,12 +118,20 @@ async def get_endpoint(ports: Ports, user: User, endpoint_id: int) -> WebhookEnd
 
 @validated
 async def list_all_endpoints(
-    ports: Ports, after_id: int, limit: int, offset: int = 0
+    ports: Ports, page: int = 1, limit: int = 50
 ) -> Sequence[EndpointSubscription]:
-    """A page of all endpoints above `after_id`, after the first `offset` of them, with their
-    owners, by id, for operators."""
+    """A page of all endpoints by id, with their owners, up to `limit + 1`, for operators."""
     async with ports.store.read_view() as view:
-        return await view.webhooks.endpoints(after_id, limit, offset)
+        return await view.webhooks.endpoints(0, limit + 1, (page - 1) * limit)
+
+
+@validated
+async def list_endpoints_after(
+    ports: Ports, after_id: int, limit: int
+) -> Sequence[EndpointSubscription]:
+    """Up to `limit` of all endpoints above `after_id` by id, with their owners, for operators."""
+    async with ports.store.read_view() as view:
+        return await view.webhooks.endpoints(after_id, limit)
 
 
 @validated
@@ -263,7 +272,7 @@ class ResealResult:
 async def reseal_secrets(ports: Ports, after_id: int, limit: int) -> ResealResult:
     """Seal the secrets of up to `limit` endpoints above `after_id` with the current key. Locks one
     endpoint at a time."""
-    batch = [each.endpoint for each in await list_all_endpoints(ports, after_id, limit)]
+    batch = [each.endpoint for each in await list_endpoints_after(ports, after_id, limit)]
     changed, broken = 0, []
     for endpoint in batch:
         kept = endpoint.secrets.signing_secrets(ports.clock.wall())

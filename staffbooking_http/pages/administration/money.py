@@ -169,9 +169,8 @@ async def list_money(request: PageRequest) -> Template:
     call = get_call(request)
     operator = await require_operator(call)
     wanted = query_string.parse_query(_ListQuery, call.scope["query_string"])
-    offset = (wanted.page - 1) * _ROWS_OF_A_PAGE
     read = _refund_rows if wanted.show is _Show.REFUNDS else _payout_rows
-    rows = await read(call.ports, wanted.show, _ROWS_OF_A_PAGE + 1, offset)
+    rows = await read(call.ports, wanted.show, wanted.page)
     return render(
         _LIST_TEMPLATE,
         operator,
@@ -182,9 +181,8 @@ async def list_money(request: PageRequest) -> Template:
     )
 
 
-async def _payout_rows(ports: Ports, show: _Show, limit: int, offset: int) -> list[_Row]:
-    status = _PAYOUT_STATUSES[show]
-    found = await payouts.list_payouts(ports, limit, offset, status)
+async def _payout_rows(ports: Ports, show: _Show, page: int) -> list[_Row]:
+    found = await payouts.list_payouts(ports, _PAYOUT_STATUSES[show], page, _ROWS_OF_A_PAGE)
     sent = await payouts.payout_operations(ports, found)
 
     def row(booking: Booking) -> _Row:
@@ -196,14 +194,15 @@ async def _payout_rows(ports: Ports, show: _Show, limit: int, offset: int) -> li
     return [row(booking) for booking in found]
 
 
-async def _refund_rows(ports: Ports, _: _Show, limit: int, offset: int) -> list[_Row]:
+async def _refund_rows(ports: Ports, _: _Show, page: int) -> list[_Row]:
+    found = await refunds.list_failed_refunds(ports, page, _ROWS_OF_A_PAGE)
     return [
         _Row(
             booking,
             Currency(booking.currency).to_decimal(getattr(operation.command, "amount", 0)),
             operation,
         )
-        for booking, operation in await refunds.list_failed_refunds(ports, limit, offset)
+        for booking, operation in found
     ]
 
 

@@ -42,6 +42,7 @@ from staffbooking_adapters.testing.builders_webhooks import (
 )
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import PaymentIntent
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.domain.shared.rate_limits import RateLimit
@@ -79,7 +80,7 @@ async def test_a_booking_is_saved_in_one_round_trip(store):
     """Saving a booking with orders and alerts takes BEGIN, one round trip, and COMMIT."""
     booking = await add_booking(store)
     change = make_booking_write(
-        next_revision(booking), orders=(make_refund_order(),), alerts=("look",)
+        next_revision(booking), orders=(make_refund_order(),), alerts=(Alert("look"),)
     )
     saved = store.run_transaction(lambda unit: unit.bookings.save_booking(change))
     assert await count_round_trips(store.database, saved) == 3

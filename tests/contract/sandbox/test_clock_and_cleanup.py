@@ -25,6 +25,7 @@ from staffbooking_adapters.testing.builders import (
     save_booking,
 )
 from staffbooking_adapters.testing.store.base import count_due_work, read_store
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 
@@ -119,7 +120,7 @@ async def test_told_alerts_are_deleted_after_a_year(store):
     booking = await add_booking(store)
     for due_at, text in ((NOW, "told"), (NOW, "untold"), (NOW + SECOND, "told later")):
         booking = next_revision(booking)
-        await save_booking(store, booking, alerts=(text,), operations_due_at=due_at)
+        await save_booking(store, booking, alerts=(Alert(text),), operations_due_at=due_at)
 
     async def tell(tx):
         claimed = [await tx.alerts.claim_alert(NOW, make_lease(NOW)) for _ in range(3)]
@@ -130,7 +131,7 @@ async def test_told_alerts_are_deleted_after_a_year(store):
     await store.run_transaction(tell)
     assert [await store.delete_expired(NOW + 365 * DAY, POLICY) for _ in range(2)] == [1, 0]
     left = await read_store(store, lambda view: view.alerts.alerts(9))
-    assert [text for _, _, text in left] == ["told later", "untold"]
+    assert [alert.text for alert in left] == ["told later", "untold"]
 
 
 async def test_finished_runs_of_the_reconciliation_are_deleted_after_a_year(store):

@@ -375,3 +375,32 @@ async def test_an_upgrade_to_disputes_keeps_disputes_and_sets_timers(empty_url):
         (4, None, written[starts[4] + 73 * HOUR], 0),
         (5, None, written[starts[5] + 73 * HOUR], 5),
     ]
+
+
+async def test_an_upgrade_to_alarms_tells_what_alerts_ask_for(empty_url):
+    """The upgrade gives alerts that ask for something their time: the newest of each kind and
+    booking that of the booking, which makes it the one that is not settled."""
+    alarmed_at = NOW + DAY
+    texts = (
+        "the dispute of booking BK1 is overdue: resolve it",
+        "the dispute of booking BK1 was resolved: booking BK1 is overdue: resolve it",
+        "the dispute of booking BK1 is overdue: resolve it",
+        "the payout of booking BK1 is not made yet: it is promised by 2027-01-01 00:00:00+00:00",
+        "the dispute of booking BK2 is overdue: resolve it",
+    )
+
+    def fill(connection: Connection) -> None:
+        command.upgrade(alembic_config(connection), "0056")
+        for name in ("users", "companions"):
+            add_row(connection, name)
+        add_row(
+            connection, "bookings", code="BK1", dispute_alarmed_at=stored(connection, alarmed_at)
+        )
+        for number, alert in enumerate(texts, 1):
+            add_row(connection, "alerts", id=number, text=alert, at=stored(connection, NOW))
+
+    await run_on_sqlalchemy_connection(empty_url, fill)
+    await run_migrations(empty_url)
+    async with open_sql_store(empty_url) as store:
+        found = await read_store(store, lambda view: view.alerts.alerts(9))
+    assert [each.alarmed_at for each in reversed(found)] == [NOW, None, alarmed_at, NOW, None]

@@ -214,10 +214,10 @@ def test_an_alarm_names_the_booking_and_what_was_promised():
     journey = released()
     at = journey.ends_at + 42 * HOUR
     step = journey.pull(T.PAYOUT_ALARM, P.SYSTEM, at)
-    (text,) = step.alerts
-    assert journey.booking.code in text
-    assert str(journey.ends_at + 48 * HOUR) in text
-    assert journey.booking.payout_alarmed_at == at
+    (alert,) = step.alerts
+    assert journey.booking.code in alert.text
+    assert str(journey.ends_at + 48 * HOUR) in alert.text
+    assert journey.booking.payout_alarmed_at == alert.alarmed_at == at
     assert (step.event, step.postings, step.orders) == (None, (), ())
 
 

@@ -139,9 +139,9 @@ def test_what_was_done_by_hand_is_put_into_suspense_and_told(snapshot, ref, gain
     assert journey.see(snapshot, NOW) == []
     assert journey.balance(A.SUSPENSE) == -gained
     assert journey.balance(A.PROCESSOR_BALANCE) == TOTAL + gained
-    (text,) = found.result.alerts
-    assert ref in text
-    assert journey.booking.code in text
+    (alert,) = found.result.alerts
+    assert ref in alert.text
+    assert journey.booking.code in alert.text
     assert journey.faults == []
 
 

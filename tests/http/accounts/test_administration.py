@@ -274,6 +274,21 @@ async def test_a_payout_has_its_version(scene: BookingScenario, admin: httpx.Asy
     assert held["version"] > listed["version"]
 
 
+async def test_a_refund_has_its_version(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
+    """The version of a listed refund is the one that If-Match takes."""
+    booking = await scene.paid()
+    await scene.fault("refund", "refuse")
+    await scene.cancel(booking)
+    await scene.drain()
+    [listed] = json_body(await admin.get("/api/admin/refunds"))["refunds"]
+    path = f"/api/admin/refunds/{booking.code}/retry"
+    old, now = ({"if-match": f'"{listed["version"] - ago}"'} for ago in (1, 0))
+    error_body(await admin.post(path, json=REASON, headers=old), 412, "version_mismatch")
+    assert (
+        json_body(await admin.post(path, json=REASON, headers=now))["booking"]["id"] == booking.id
+    )
+
+
 async def test_a_failed_refund_is_retried(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
     """A refused refund is listed with its customer and an alert, until it is ordered again."""
     booking = await scene.paid()

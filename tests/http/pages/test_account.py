@@ -338,6 +338,7 @@ async def test_users_register_by_a_form(each_world: HttpDeployment) -> None:
         ({"email": "zoe"}, 422, "Enter an e-mail address such as name@example.com."),
         ({"email": "Ada@Example.com"}, 422, "It is registered already."),
         ({"first_name": " "}, 422, "Fill this in."),
+        ({"first_name": " " * 101}, 422, "Fill this in."),
         ({"role": "admin"}, 422, "Choose one of these."),
         ({"role": None}, 400, "Fill this in."),
     ],

@@ -200,4 +200,4 @@ def test_messages_of_errors_are_messages(message: str) -> None:
 )
 def test_messages_with_figures_are_translated(message: str, told: str) -> None:
     """A message of an error with a figure in it is told in the language, with its figure."""
-    assert fault_sentence(message, load_translations("de")) == told
+    assert fault_sentence(message, find_locale("de")) == told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 from datetime import timedelta
-from gettext import NullTranslations
 
 import httpx
 import pytest
@@ -19,7 +18,7 @@ from tests.http.pages.test_bookings import PEOPLE
 
 pytestmark = pytest.mark.anyio
 
-ENGLISH = NullTranslations()
+ENGLISH = find_locale("")
 
 
 def assets(page: httpx.Response) -> list[str]:
@@ -285,9 +284,33 @@ def test_faults_are_told_in_peoples_words(message: str, at_field: str, with_labe
     assert labelled_fault("duration_hours", message, ENGLISH) == with_label
 
 
+@pytest.mark.parametrize(
+    ("language", "until", "between"),
+    [
+        ("en", "Choose a date until 1 Mar 2027.", "Choose a date from 1 Jan 1970 to 5 Feb 2101."),
+        (
+            "de",
+            "Wählen Sie ein Datum bis 1. März 2027.",
+            "Wählen Sie ein Datum vom 1. Jan. 1970 bis 5. Feb. 2101.",
+        ),
+        (
+            "pt-br",
+            "Escolha uma data até 1 de mar. de 2027.",
+            "Escolha uma data de 1 de jan. de 1970 a 5 de fev. de 2101.",
+        ),
+    ],
+)
+def test_dates_of_faults_are_shown_as_other_dates(language: str, until: str, between: str) -> None:
+    """The bounds of a date are in the visitor's form, and not in that of the interface."""
+    locale = find_locale(language)
+    assert fault_sentence("must not be after 2027-03-01", locale) == until
+    wide = "must lie between 1970-01-01 and 2101-02-05"
+    assert labelled_fault("last_day", wide, locale).endswith(f": {between}")
+
+
 def test_list_elements_are_counted_from_one() -> None:
     """A fault of a list's element names its position."""
-    assert field_label("languages.1", ENGLISH) == "Languages: 2"
+    assert field_label("languages.1", ENGLISH.translations) == "Languages: 2"
 
 
 @pytest.mark.parametrize("path", ["/", "/find"])

@@ -83,10 +83,27 @@ async def test_the_body_is_optional(world: HttpDeployment, raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "country", ["USA", "U", "", "  ", "U1", "ÅÄ", "ÅÄ".encode().decode("latin-1"), 5, True, [], {}]
+    "country",
+    [
+        *(
+            "USA",
+            "U",
+            "",
+            "  ",
+            "U1",
+            "ÅÄ",
+            "ÅÄ".encode().decode("latin-1"),
+            "\u00df",
+            5,
+            True,
+            [],
+            {},
+        ),
+        *("XX", "uk", "EU", "ZZ"),
+    ],
 )
-async def test_a_country_has_two_letters(world: HttpDeployment, country: object) -> None:
-    """A country other than two ASCII letters is 422, and no account is opened."""
+async def test_a_country_is_one_of_iso_3166(world: HttpDeployment, country: object) -> None:
+    """A country other than the two letters of one is 422, and no account is opened."""
     browser = await staff(world)
     answer = await browser.post(PATH, json={"country": country})
     error_body(answer, 422, "invalid_field")

@@ -100,9 +100,15 @@ async def test_an_account_is_found_by_any_spelling(scene):
 
 
 async def test_accounts_are_paged_by_id(scene):
-    """Accounts are paged above an id."""
+    """Accounts are listed by id, in pages with one more where another follows, or above an id."""
     ids = [(await add_user(scene.ports.store)).id for _ in range(4)]
-    assert [user.id for user in await administration.list_users(scene.ports, ids[0], 2)] == ids[1:3]
+    ports = scene.ports
+    first, *_ = everybody = [user.id for user in await administration.list_users(ports)]
+    assert everybody[-4:] == ids
+    paged = await administration.list_users(ports, page=2, limit=1)
+    assert [user.id for user in paged] == everybody[1:3]
+    after = await administration.list_users_after(ports, first, 2)
+    assert [user.id for user in after] == everybody[1:3]
 
 
 async def test_a_subscription_is_set_with_or_without_an_end(scene):

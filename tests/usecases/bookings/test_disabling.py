@@ -245,7 +245,8 @@ async def test_an_admin_does_not_disable_themselves(scene):
 
 async def alerts_of(scene, booking):
     async with scene.ports.store.read_view() as view:
-        return [text for _, number, text in await view.alerts.alerts(100) if number == booking.id]
+        alerts = await view.alerts.alerts(100)
+    return [alert.text for alert in alerts if alert.booking_id == booking.id]
 
 
 async def test_payouts_are_held(scene):

@@ -151,8 +151,9 @@ async def test_operators_read_all_of_them(scene):
     three = await submit(scene, await attended(scene, 3), scene.staff)
     hidden = await hide(scene, two)
     assert await reviews.list_all_reviews(scene.ports) == [one, hidden, three]
-    assert await reviews.list_all_reviews(scene.ports, 0, 2) == [one, hidden]
-    assert await reviews.list_all_reviews(scene.ports, hidden.id) == [three]
+    assert await reviews.list_all_reviews(scene.ports, limit=1) == [one, hidden]
+    assert await reviews.list_all_reviews(scene.ports, 2, 1) == [hidden, three]
+    assert await reviews.list_reviews_after(scene.ports, one.id, 1) == [hidden]
 
 
 # Properties -------------------------------------------------------------------------------

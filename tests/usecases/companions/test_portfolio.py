@@ -222,8 +222,10 @@ async def test_items_are_paged_by_id(scene):
     other = await with_another_companion(scene)
     made = [await add(scene), await add(other), await add(scene)]
     approved = await judge(scene, made[1])
-    listed = await approvals.list_portfolio_items(scene.ports, None, made[0].id, 1)
+    listed = await approvals.list_portfolio_items_after(scene.ports, made[0].id, 1)
     assert list(listed) == [approved]
+    listed = await approvals.list_portfolio_items(scene.ports, page=2, limit=1)
+    assert list(listed) == [approved, made[2]]
     assert list(await approvals.list_portfolio_items(scene.ports, PortfolioItemStatus.PENDING)) == [
         made[0],
         made[2],

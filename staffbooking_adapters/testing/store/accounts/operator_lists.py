@@ -15,6 +15,7 @@ from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_adapters.testing.store.base import StoreContract, read_store
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.companions.companion import Approval
 
@@ -66,19 +67,19 @@ class OperatorListsContract(StoreContract):
                 payout_due_at=NOW + days * DAY,
             )
             numbers.append(booking.id)
-            write = make_booking_write(next_revision(booking), alerts=(f"alert {days}",))
+            write = make_booking_write(next_revision(booking), alerts=(Alert(f"alert {days}"),))
             await store.run_transaction(lambda unit, write=write: unit.bookings.save_booking(write))
         payouts = await read_store(store, lambda view: view.bookings.open_payouts(1, 1))
         assert [each.id for each in payouts] == numbers[1:2]
         alerts = await read_store(store, lambda view: view.alerts.alerts(9, 1))
-        assert [text for *_, text in alerts] == ["alert 1", "alert 0"]
+        assert [alert.text for alert in alerts] == ["alert 1", "alert 0"]
 
-    async def test_addresses_and_codes_are_found_by_id(self, store):
-        """The e-mails of users and the codes of bookings are found by id, unknown ids left out."""
+    async def test_addresses_and_bookings_are_found_by_id(self, store):
+        """The e-mails of users and the bookings of alerts are found by id, unknown ids left out."""
         companion, customer = await add_companion(store), await add_user(store)
         booking = await add_booking(store, companion, customer)
         emails = await read_store(store, lambda view: view.accounts.emails_of({customer.id, 999}))
         assert emails == {customer.id: customer.email}
-        codes = await read_store(store, lambda view: view.alerts.codes_of([booking.id, 999]))
-        assert codes == {booking.id: booking.code}
-        assert await read_store(store, lambda view: view.alerts.codes_of([])) == {}
+        found = await read_store(store, lambda view: view.alerts.bookings_of([booking.id, 999]))
+        assert found == {booking.id: booking}
+        assert await read_store(store, lambda view: view.alerts.bookings_of([])) == {}

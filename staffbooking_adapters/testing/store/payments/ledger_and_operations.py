@@ -27,6 +27,7 @@ from staffbooking_adapters.testing.builders import (
     save_booking,
 )
 from staffbooking_adapters.testing.store.base import StoreContract, count_due_work, read_store
+from staffbooking_core.domain.bookings.alerts import Alert, StoredAlert
 from staffbooking_core.domain.bookings.booking import DueTimer, PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
 from staffbooking_core.domain.payments.ledger import Account, Leg
@@ -246,17 +247,17 @@ class LedgerAndOperationsContract(StoreContract):
         await save_booking(
             store,
             next_revision(first),
-            alerts=("one", "two \N{GRINNING FACE}"),
+            alerts=(Alert("one"), Alert("two \N{GRINNING FACE}", FINE + SECOND)),
             operations_due_at=FINE,
         )
         await save_booking(
-            store, next_revision(second), alerts=("three",), operations_due_at=FINE + HOUR
+            store, next_revision(second), alerts=(Alert("three"),), operations_due_at=FINE + HOUR
         )
         async with store.read_view() as view:
             assert list(await view.alerts.alerts(10)) == [
-                (FINE + HOUR, second.id, "three"),
-                (FINE, first.id, "two \N{GRINNING FACE}"),
-                (FINE, first.id, "one"),
+                StoredAlert(FINE + HOUR, second.id, "three"),
+                StoredAlert(FINE, first.id, "two \N{GRINNING FACE}", FINE + SECOND),
+                StoredAlert(FINE, first.id, "one"),
             ]
             assert len(await view.alerts.alerts(2)) == 2
 
@@ -264,7 +265,9 @@ class LedgerAndOperationsContract(StoreContract):
         """Alerts are claimed oldest first, each by one lease, and stay in the list of newest
         alerts."""
         booking = await add_booking(store)
-        await save_booking(store, next_revision(booking), alerts=("one", "two", "three"))
+        await save_booking(
+            store, next_revision(booking), alerts=(Alert("one"), Alert("two"), Alert("three"))
+        )
         claimed = [await claim_alert(store, NOW) for _ in range(4)]
         assert [alert and (alert.booking_id, alert.text) for alert in claimed] == [
             (booking.id, "one"),
@@ -277,7 +280,7 @@ class LedgerAndOperationsContract(StoreContract):
     async def test_an_alert_that_was_not_sent_is_claimed_again_after_its_lease(self, store):
         """An alert whose holder died before it was sent is claimed once its lease has expired."""
         booking = await add_booking(store)
-        await save_booking(store, next_revision(booking), alerts=("one",))
+        await save_booking(store, next_revision(booking), alerts=(Alert("one"),))
         first = await claim_alert(store, NOW)
         assert await claim_alert(store, NOW + POLICY.lease_duration - SECOND) is None
         assert await claim_alert(store, NOW + POLICY.lease_duration) == first
@@ -285,7 +288,7 @@ class LedgerAndOperationsContract(StoreContract):
     async def test_a_sent_alert_is_not_claimed_again(self, store):
         """An alert that is marked as sent is not claimed after its lease has expired."""
         booking = await add_booking(store)
-        await save_booking(store, next_revision(booking), alerts=("one",))
+        await save_booking(store, next_revision(booking), alerts=(Alert("one"),))
         alert = await claim_alert(store, NOW)
         await store.run_transaction(lambda tx: tx.alerts.mark_alert_sent(alert.id))
         assert await claim_alert(store, NOW + DAY) is None

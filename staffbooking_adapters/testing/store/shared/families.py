@@ -39,6 +39,7 @@ from staffbooking_adapters.testing.builders_notifications import make_notificati
 from staffbooking_adapters.testing.builders_reviews import make_new_review
 from staffbooking_adapters.testing.builders_webhooks import make_new_endpoint
 from staffbooking_adapters.testing.store.base import StoreContract, read_store
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import DueTimer
 from staffbooking_core.domain.bookings.disputes import DisputeFile, DisputeFileKind
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, TimerKind
@@ -174,9 +175,11 @@ async def change_alerts(store):
     changed = next_revision(await add_booking(store))
 
     async def read(view):
-        return [text for _, _, text in await view.alerts.alerts(9)]
+        return [alert.text for alert in await view.alerts.alerts(9)]
 
-    write = make_booking_write(changed, event=make_event(changed, sequence=2), alerts=("look",))
+    write = make_booking_write(
+        changed, event=make_event(changed, sequence=2), alerts=(Alert("look"),)
+    )
     return Change(lambda tx: tx.bookings.save_booking(write), read, ["look"])
 
 

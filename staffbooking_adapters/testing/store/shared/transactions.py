@@ -32,6 +32,7 @@ from staffbooking_adapters.testing.builders import (
     next_revision,
 )
 from staffbooking_adapters.testing.store.base import StoreContract, count_due_work, read_store
+from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import Conflict, ConstraintViolated
@@ -58,7 +59,7 @@ async def add_everything(tx, booking):
         event=make_event(booking),
         postings=(make_posting(booking.id),),
         orders=(make_refund_order(),),
-        alerts=("look",),
+        alerts=(Alert("look"),),
         rebooking_credit=make_rebooking_credit(booking),
         response=make_stored_response(key="call"),
     )
@@ -187,7 +188,7 @@ class TransactionsContract(StoreContract):
                 event=make_event(booking),
                 postings=(make_posting(booking.id),),
                 orders=(make_refund_order(),),
-                alerts=("look",),
+                alerts=(Alert("look"),),
                 response=make_stored_response(key="call"),
             )
         )
@@ -224,7 +225,7 @@ class TransactionsContract(StoreContract):
                     booking,
                     event=make_event(booking),
                     orders=(make_refund_order(),),
-                    alerts=("look",),
+                    alerts=(Alert("look"),),
                     postings=(evolve(posting, booking_id=booking.id),)
                     if constraint == POSTING_KEY_TAKEN
                     else (),

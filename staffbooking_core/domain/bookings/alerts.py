@@ -1,0 +1,29 @@
+"""Alerts: texts about a booking that operators must look at."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import frozen
+
+__all__ = ["Alert", "StoredAlert"]
+
+
+@frozen
+class Alert:
+    """An alert before it is stored."""
+
+    text: str
+    alarmed_at: datetime | None = None
+    """Where it asks for something: the business time that the booking keeps of it, as
+    `dispute_alarmed_at` or `payout_alarmed_at`. Others only tell what happened."""
+
+
+@frozen
+class StoredAlert:
+    """An alert in the list of operators; `at` is wall time."""
+
+    at: datetime
+    booking_id: int
+    text: str
+    alarmed_at: datetime | None = None
