@@ -38,6 +38,10 @@ from staffbooking_core.domain.accounts.users import (
     Theme as Theme,
     User as User,
 )
+from staffbooking_core.domain.bookings.alerts import (
+    Alert as Alert,
+    StoredAlert as StoredAlert,
+)
 from staffbooking_core.domain.bookings.booking import (
     Booking as Booking,
     DueTimer as DueTimer,

@@ -43,8 +43,8 @@ def note_alarm(
 
 
 def is_settled(booking: Booking, alarmed_at: datetime) -> bool:
-    """Whether what an alert asked for at this time has been done since, or is of a dispute or a
-    payout in whose place the booking has another."""
+    """Whether an alert that asked for something at this time asks for nothing any more: it has been
+    done, or the alert was of an earlier dispute or payout than the present one."""
     is_of_dispute = booking.dispute_alarmed_at == alarmed_at
     is_of_payout = booking.payout_alarmed_at == alarmed_at
     is_open = booking.status is BookingStatus.DISPUTED
