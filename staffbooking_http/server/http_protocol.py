@@ -163,8 +163,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._watch_input()
 
     def _refuse_early(self, overload: Overload, data: bytes) -> bool:
-        """Refuse a whole request without a parse, if it is one too many."""
-        if self._is_deaf or not self._is_idle():
+        """Refuse a whole request without a parse, if it is one too many. Not while the client
+        leaves responses unread: it would get ever more of them, without a bound."""
+        if self._is_deaf or self.flow.write_paused or not self._is_idle():
             return False
         if (response := overload.refuse_early(data, self.client)) is None:
             return False

@@ -36,6 +36,7 @@ UNUSUAL = {
     "an absolute target": b"GET http://example.com/" + HEAD + b"\r\n",
     "a fragment": b"GET /a#b" + HEAD + b"\r\n",
     "an escape in the path": b"GET /%61" + HEAD + b"\r\n",
+    "a path that is not ASCII": b"GET /\xff" + HEAD + b"\r\n",
     "not HTTP": b"\x16\x03\x01\x02",
 }
 
