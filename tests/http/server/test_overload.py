@@ -222,9 +222,12 @@ async def test_a_client_that_leaves_responses_unread_gets_no_more(
 ) -> None:
     """While the socket of a client is full, its next refusal waits until the client reads."""
     protocols: list[BoundedHttpProtocol] = []
-    monkeypatch.setattr(
-        Overload, "hold", lambda _, protocol: (protocols.append(protocol), protocol.receive_held())
-    )
+
+    def receive_at_once(_: Overload, protocol: BoundedHttpProtocol) -> None:
+        protocols.append(protocol)
+        protocol.receive_held()
+
+    monkeypatch.setattr(Overload, "hold", receive_at_once)
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         connection = Connection(stream)
         assert (await connection.ask(SEARCH + b"\r\n"))[0] == 503
