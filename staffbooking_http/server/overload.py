@@ -112,7 +112,7 @@ class Overload:
 
     def count_refusal(self) -> None:
         """Count a refusal for the metrics and the log, which has one line a second."""
-        self._metrics.refused += 1
+        self._metrics.refused_requests += 1
         if not self._unlogged_count:
             self._loop.call_later(LOG_INTERVAL_SECONDS, self._log)
         self._unlogged_count += 1
