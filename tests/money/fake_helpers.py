@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from attrs import evolve
 
-from staffbooking_adapters.fake.book import FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake.documents import FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.processor.base import ProcessorBench

@@ -18,7 +18,7 @@ from attrs import frozen
 from sqlalchemy import create_mock_engine, text
 from stripe import HTTPXClient, StripeClient
 
-from staffbooking_adapters.fake.book import FakeDocumentStore
+from staffbooking_adapters.fake.documents import FakeDocumentStore
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake import machine
-from staffbooking_adapters.fake.book import STATEMENT_LINE_KIND, FakeStoreTransaction
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
+from staffbooking_adapters.fake.documents import STATEMENT_LINE_KIND, FakeStoreTransaction
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import NOW

@@ -9,7 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake.documents import (
+    FakeDocumentStore,
+    FakeStoreReader,
+    FakeStoreTransaction,
+)
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
 from staffbooking_adapters.testing.processor.base import (
