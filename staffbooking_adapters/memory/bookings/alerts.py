@@ -19,13 +19,17 @@ class AlertsReader:
 
     async def alerts(self, limit: int, offset: int = 0) -> Sequence[tuple[datetime, int, str]]:
         alerts = self.tx.state.alerts
-        newest = sorted(alerts, key=lambda number: (alerts[number].at, number), reverse=True)
-        rows = (alerts[number] for number in newest[offset : offset + limit])
+        newest = sorted(alerts, key=lambda alert_id: (alerts[alert_id].at, alert_id), reverse=True)
+        rows = (alerts[alert_id] for alert_id in newest[offset : offset + limit])
         return [(row.at, row.booking_id, row.text) for row in rows]
 
     async def codes_of(self, booking_ids: Collection[int]) -> Mapping[int, str]:
         bookings = self.tx.state.bookings
-        return {number: bookings[number].code for number in booking_ids if number in bookings}
+        return {
+            booking_id: bookings[booking_id].code
+            for booking_id in booking_ids
+            if booking_id in bookings
+        }
 
 
 @frozen
@@ -34,10 +38,10 @@ class AlertsWriter(AlertsReader):
 
     async def claim_alert(self, now: datetime, lease: Lease) -> DueAlert | None:
         alerts = self.tx.state.alerts
-        for number, row in sorted(alerts.items()):
+        for alert_id, row in sorted(alerts.items()):
             if not row.is_sent and not is_lease_active(row.lease, now):
-                alerts[number] = evolve(row, lease=lease)
-                return DueAlert(number, row.booking_id, row.text)
+                alerts[alert_id] = evolve(row, lease=lease)
+                return DueAlert(alert_id, row.booking_id, row.text)
         return None
 
     async def mark_alert_sent(self, alert_id: int) -> None:
