@@ -33,9 +33,10 @@ from staffbooking_adapters.sql.companions.calendar_subscriptions import (
     CalendarSubscriptionsWriter,
 )
 from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, PortfolioWriter
-from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.sql.companions.reader import CompanionsReader
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.companions.saved import SavedReader, SavedWriter
+from staffbooking_adapters.sql.companions.writer import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
