@@ -11,9 +11,9 @@ from attrs import frozen
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import CommandRefused
-from staffbooking_cli.sample import history, market, pictures
+from staffbooking_cli.sample import companions, history, pictures
 from staffbooking_cli.sample.actions import Person, SampleActions, StaffMember
-from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, SamplePerson
+from staffbooking_cli.sample.companions import PASSWORD, STAFF_EMAIL, SamplePerson
 from staffbooking_cli.sample.participants import (
     ADMIN_EMAIL,
     ADMIN_NAME,
@@ -95,7 +95,7 @@ async def fill_database(ports: Ports) -> None:
     """Insert the sample: people, then what they did until today. Of a sample whose start was
     interrupted, only the people are completed: its scenarios do not run twice."""
     now = ports.clock.wall()
-    people = market.sample_companions(now.date())
+    people = companions.sample_companions(now.date())
     if await overview.list_all_bookings(ports, limit=1):
         await _import_people(ports, people)
         await _create_customers(ports)

@@ -14,7 +14,7 @@ from staffbooking_adapters.testing.builders import add_user
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
 from staffbooking_cli.sample.art import portraits, scenes
-from staffbooking_cli.sample.market import KNOWN_STAFF, STAFF_EMAIL, sample_companions
+from staffbooking_cli.sample.companions import KNOWN_STAFF, STAFF_EMAIL, sample_companions
 from staffbooking_cli.sample.participants import (
     ADMIN_EMAIL,
     CUSTOMER_EMAIL,
