@@ -21,7 +21,7 @@ _STATEMENTS = {
     "postgres": "import staffbooking_adapters.sql.store, asyncpg",
     "stripe": "import staffbooking_adapters.stripe.processor",
     "redis": "import redis.asyncio",
-    "images": "import staffbooking_adapters.pictures.remaking",
+    "images": "import staffbooking_adapters.images.reencoding",
     "calendar": "import staffbooking_adapters.ics.feed",
     "mail": "import staffbooking_adapters.notify.smtp",
     "socketio": "import socketio",

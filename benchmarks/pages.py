@@ -25,8 +25,8 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.sql.schema.upgrade import run_migrations
 from staffbooking_cli.sample import seed
-from staffbooking_cli.sample.cast import CUSTOMER_EMAIL
-from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.companions import PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.participants import CUSTOMER_EMAIL
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit

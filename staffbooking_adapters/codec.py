@@ -54,11 +54,11 @@ def _converter() -> MsgspecJsonConverter:
     converter = make_converter()
     converter.register_unstructure_hook(Interval, _unstructure_interval)
     converter.register_structure_hook(Interval, lambda seconds, _: _structure_interval(seconds))
-    rare = override(omit_if_default=True)
-    hours = make_dict_unstructure_fn(
-        Calendar, converter, busy=rare, busy_until=rare, limits=rare, subscribed_busy=rare
+    if_set = override(omit_if_default=True)
+    unstructure_calendar = make_dict_unstructure_fn(
+        Calendar, converter, busy=if_set, busy_until=if_set, limits=if_set, subscribed_busy=if_set
     )
-    converter.register_unstructure_hook(Calendar, hours)
+    converter.register_unstructure_hook(Calendar, unstructure_calendar)
     return converter
 
 
@@ -110,9 +110,9 @@ def load_command(kind: OperationKind, text: str) -> OperationCommand:
 def load_calendar(text: str) -> Calendar:
     """Parse a stored calendar. Parsed calendars are immutable and cached, except long ones, which
     would take too much memory."""
-    return (_load_calendar_cached if len(text) <= MAX_CACHED_CALENDAR_LENGTH else _load_calendar)(
-        text
-    )
+    if len(text) <= MAX_CACHED_CALENDAR_LENGTH:
+        return _load_calendar_cached(text)
+    return _load_calendar(text)
 
 
 def _load_calendar(text: str) -> Calendar:

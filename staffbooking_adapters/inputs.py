@@ -61,19 +61,19 @@ def structure(cls: type[T], data: Mapping[str, Any]) -> T:
 
     Raises MissingField or InvalidField.
     """
-    made, found = _structure_or_errors(_converter(False), cls, data)
-    return _checked_result(made, found)
+    result, errors = _structure_or_errors(_converter(from_query=False), cls, data)
+    return _checked_result(result, errors)
 
 
 def structure_query(cls: type[T], data: Mapping[str, str], unreadable: Mapping[str, str]) -> T:
-    """Convert query parameters to an input. Numbers are plain ASCII digits, flags are `true` or
+    """Convert query parameters to an input. Numbers are plain ASCII digits, booleans are `true` or
     `false`.
 
     `unreadable` maps fields whose text could not be decoded to the reason; `data` contains them
     too. Raises MissingField or InvalidField.
     """
-    made, found = _structure_or_errors(_converter(True), cls, data)
-    return _checked_result(made, {**found, **unreadable})
+    result, errors = _structure_or_errors(_converter(from_query=True), cls, data)
+    return _checked_result(result, {**errors, **unreadable})
 
 
 def structure_form(cls: type[T], data: Mapping[str, str], unreadable: Mapping[str, str]) -> T:
@@ -82,10 +82,10 @@ def structure_form(cls: type[T], data: Mapping[str, str], unreadable: Mapping[st
     try:
         return structure_query(cls, data, unreadable)
     except MissingField:
-        _, found = _structure_or_errors(_converter(True), cls, data)
-        every = {**found, **unreadable}
+        _, errors = _structure_or_errors(_converter(from_query=True), cls, data)
+        errors |= unreadable
         raise MissingField(
-            FieldError(path, message or _MISSING) for path, message in every.items()
+            FieldError(path, message or _MISSING) for path, message in errors.items()
         ) from None
 
 
@@ -116,24 +116,24 @@ def _iterate_errors(error: BaseException, path: str) -> Iterator[tuple[str, Base
         for cause, note in error.group_exceptions()[0]:
             yield from _iterate_errors(cause, f"{path}.{note.name}" if path else note.name)
     elif isinstance(error, IterableValidationError):
-        for cause, place in error.group_exceptions()[0]:
-            yield from _iterate_errors(cause, f"{path}.{place.index}")
+        for cause, item_note in error.group_exceptions()[0]:
+            yield from _iterate_errors(cause, f"{path}.{item_note.index}")
     else:
         yield path, error
 
 
 @lru_cache(maxsize=2)
-def _converter(from_query: bool) -> Converter:
+def _converter(*, from_query: bool) -> Converter:
     converter = Converter(detailed_validation=True)
     converter.register_structure_hook_factory(attrs.has, lambda cls: _class_hook(converter, cls))
     converter.register_structure_hook(StrEnum, _structure_choice)
-    converter.register_structure_hook(bool, _structure_flag_text if from_query else _structure_flag)
+    converter.register_structure_hook(bool, _structure_bool_text if from_query else _structure_bool)
     converter.register_structure_hook(date, _structure_date)
     converter.register_structure_hook_factory(
         lambda kind: Unset in get_args(kind), lambda kind: _optional_hook(converter, kind)
     )
     converter.register_structure_hook_factory(
-        _is_one_kind_or_none, lambda kind: _none_or_hook(converter, kind)
+        _is_nullable, lambda kind: _nullable_hook(converter, kind)
     )
     converter.register_structure_hook_factory(
         lambda kind: bool(getattr(kind, "__metadata__", ())),
@@ -148,7 +148,7 @@ def _class_hook(converter: Converter, cls: Any) -> StructureHook:
         make = _cached_hook(make)
     fields = attrs.fields(attrs.resolve_types(cls))
     known = {field.name for field in fields}
-    emptied = {field.name for field in fields if _accepts_null(field)}
+    nullable = {field.name for field in fields if _accepts_null(field)}
 
     def structure_class(given: Any, kind: Any) -> Any:
         if not isinstance(given, Mapping):
@@ -156,7 +156,7 @@ def _class_hook(converter: Converter, cls: Any) -> StructureHook:
         provided = {
             name: value
             for name, value in given.items()
-            if name in known and (value is not None or name in emptied)
+            if name in known and (value is not None or name in nullable)
         }
         return make(provided, kind)
 
@@ -187,22 +187,22 @@ def _accepts_null(field: attrs.Attribute[Any]) -> bool:
 
 def _optional_hook(converter: Converter, kind: Any) -> StructureHook:
     """The hook of an `Unset` field that is present: that of its other types."""
-    provided = reduce(or_, (one for one in get_args(kind) if one is not Unset))
-    structure_provided = converter.get_structure_hook(provided)
-    return lambda given, _: structure_provided(given, provided)
+    set_kind = reduce(or_, (one for one in get_args(kind) if one is not Unset))
+    structure_set = converter.get_structure_hook(set_kind)
+    return lambda given, _: structure_set(given, set_kind)
 
 
-def _is_one_kind_or_none(kind: Any) -> bool:
+def _is_nullable(kind: Any) -> bool:
     is_union = get_origin(kind) in (Union, UnionType)
     return is_union and len(get_args(kind)) == 2 and type(None) in get_args(kind)
 
 
-def _none_or_hook(converter: Converter, kind: Any) -> StructureHook:
+def _nullable_hook(converter: Converter, kind: Any) -> StructureHook:
     """The hook of a value that may be None. The hook of cattrs looks the other type up each time,
     which took a third of the time of a query."""
-    [provided] = (one for one in get_args(kind) if one is not type(None))
-    structure_provided = converter.get_structure_hook(provided)
-    return lambda given, _: None if given is None else structure_provided(given, provided)
+    [value_kind] = (one for one in get_args(kind) if one is not type(None))
+    structure_value = converter.get_structure_hook(value_kind)
+    return lambda given, _: None if given is None else structure_value(given, value_kind)
 
 
 def _structure_choice(value: Any, kind: type[StrEnum]) -> StrEnum:
@@ -212,17 +212,17 @@ def _structure_choice(value: Any, kind: type[StrEnum]) -> StrEnum:
     return kind(value)
 
 
-def _structure_flag(value: Any, _: Any) -> bool:
+def _structure_bool(value: Any, _: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
 
 
-def _structure_flag_text(value: Any, kind: Any) -> bool:
-    return _structure_flag(_FLAGS.get(value), kind)
+def _structure_bool_text(value: Any, kind: Any) -> bool:
+    return _structure_bool(_BOOLS.get(value), kind)
 
 
-_FLAGS = {"true": True, "false": False}
+_BOOLS = {"true": True, "false": False}
 
 
 def _structure_date(value: Any, _: Any) -> date:
@@ -255,12 +255,12 @@ def _bounded_hook(converter: Converter, kind: Any, from_query: bool) -> Structur
     inner, bound = get_args(kind)[:2]
     if isinstance(bound, ListBounds):
         elements = get_args(inner)[0]
-        of_list = converter.get_structure_hook(list[elements])  # type: ignore[valid-type]
-        return lambda given, _: _check_items(given, bound, of_list)
+        structure_list = converter.get_structure_hook(list[elements])  # type: ignore[valid-type]
+        return lambda given, _: _check_items(given, bound, structure_list)
     check = _BOUND_CHECKS[type(bound)]
-    if from_query and (numeric := _QUERY_NUMBERS.get(type(bound))):
-        form, make = numeric
-        return lambda given, _: check(make(given) if form.fullmatch(given) else given, bound)
+    if from_query and (number_format := _QUERY_NUMBERS.get(type(bound))):
+        pattern, parse = number_format
+        return lambda text, _: check(parse(text) if pattern.fullmatch(text) else text, bound)
     return lambda given, _: check(given, bound)
 
 
@@ -272,12 +272,12 @@ def _check_price(value: Any, _: QueryPriceBound) -> Decimal:
     return value
 
 
-def _check_items(value: Any, bound: ListBounds, of_list: StructureHook) -> tuple[Any, ...]:
+def _check_items(value: Any, bound: ListBounds, structure_list: StructureHook) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise ValueError("must be a list")
     if not bound.min <= len(value) <= bound.max:
         raise ValueError(f"must have {bound.min} to {bound.max} elements")
-    items = cast("list[Any]", of_list(value, None))
+    items = cast("list[Any]", structure_list(value, None))
     if bound.unique and len(set(map(uniqueness_key, items))) < len(items):
         raise ValueError("must not repeat an element")
     return tuple(items)
@@ -295,4 +295,5 @@ _QUERY_NUMBERS: dict[type, tuple[re.Pattern[str], Callable[[str], Any]]] = {
     AmountBounds: (_DECIMAL_PATTERN, Decimal),
     QueryPriceBound: (_DECIMAL_PATTERN, Decimal),
 }
-"""How numbers of a query are parsed; a text of another form is passed on as text and rejected."""
+"""The format and the parser of numbers in a query. A text of another format stays a text, which the
+bound's check refuses."""

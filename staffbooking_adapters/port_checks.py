@@ -63,7 +63,8 @@ class MemoryAdapters(Adapters, total=False):
 _AWAITABLES = ("Awaitable", "Coroutine", "Future", "Task", "Any")
 """A plain function whose return type contains one of these words may be a coroutine's caller."""
 
-_OF_THE_STORE = ("admission", "hints")
+_STORE_PORTS = ("admission", "hints")
+"""Ports that a store has as attributes, unless they are given."""
 
 
 def check_adapters(
@@ -86,7 +87,7 @@ def check_adapters(
         for fault in _faults(adapter, ports[name])
     ]
     store = adapters.get("store")
-    absent = [name for name in _OF_THE_STORE if name not in adapters and not hasattr(store, name)]
+    absent = [name for name in _STORE_PORTS if name not in adapters and not hasattr(store, name)]
     if store and absent:
         names = " and ".join(absent)
         faults.append(f"store: {_name_of(store)} has no {names}: give {names} too")

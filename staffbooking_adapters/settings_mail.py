@@ -55,15 +55,14 @@ def parse_smtp_url(text: str) -> SmtpServer | None:
             "with %XX for special characters in a password"
         )
     if parts.scheme == "smtps":
-        tls, usual = SmtpTls.IMPLICIT, 465
+        tls, default_port = SmtpTls.IMPLICIT, 465
     else:
-        kept = _is_loopback(parts.hostname) or parts.query == "starttls=never"
-        tls, usual = SmtpTls.NEVER if kept else SmtpTls.STARTTLS, 587
-    if parts.query == "starttls=always":
-        tls = SmtpTls.STARTTLS
+        may_be_plain = _is_loopback(parts.hostname) and parts.query != "starttls=always"
+        is_plain = may_be_plain or parts.query == "starttls=never"
+        tls, default_port = SmtpTls.NEVER if is_plain else SmtpTls.STARTTLS, 587
     return SmtpServer(
         host=parts.hostname,
-        port=port or usual,
+        port=port or default_port,
         tls=tls,
         username=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),

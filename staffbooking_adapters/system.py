@@ -97,8 +97,8 @@ class SystemIds:
 
     def event_id(self) -> str:
         """The time in milliseconds followed by 80 random bits: ids sort by creation time."""
-        made = time_ns() // 1_000_000
-        return "evt_" + _encode_base32(made << 80 | secrets.randbits(80), 26)
+        milliseconds = time_ns() // 1_000_000
+        return "evt_" + _encode_base32(milliseconds << 80 | secrets.randbits(80), 26)
 
     def token(self) -> str:
         return secrets.token_urlsafe(32)

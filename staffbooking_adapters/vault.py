@@ -101,7 +101,7 @@ def _authenticate(key: bytes, nonce: bytes, secret: bytes, row_id: int) -> bytes
 
 
 def _mask(key: bytes, nonce: bytes, text: bytes) -> bytes:
-    """The text combined with a stream of bytes that the key and the nonce give; twice is none."""
+    """The text XOR a stream of bytes derived from the key and the nonce. Masking again unmasks."""
     stream = hashlib.shake_256(key + nonce).digest(len(text))
     return bytes(a ^ b for a, b in zip(text, stream, strict=True))
 
@@ -115,9 +115,9 @@ def _derive_key(key: bytes, purpose: str) -> bytes:
     return hmac.digest(key, purpose.encode(), hashlib.sha256)
 
 
-def _associated_data(row: int) -> bytes:
+def _associated_data(row_id: int) -> bytes:
     """The associated data that binds a seal to its row; its key binds it to its purpose."""
-    return str(row).encode()
+    return str(row_id).encode()
 
 
 def _split_at(text: bytes, length: int) -> tuple[bytes, bytes]:

@@ -19,8 +19,8 @@ from attrs import evolve
 from staffbooking_adapters.extras import check_extra
 from staffbooking_adapters.files.local import LocalFiles, WriteProblem, find_write_problem
 from staffbooking_adapters.guarded_store import GuardedStore
+from staffbooking_adapters.images.processor import PillowImageProcessor
 from staffbooking_adapters.notify.log import LogNotifier
-from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.port_checks import Adapters, MemoryAdapters, check_adapters
 from staffbooking_adapters.settings import (
     FakeProcessorSettings,
@@ -108,7 +108,7 @@ def memory_ports(
         "calendars": IcsCalendars(policy.base_url),
         "calendar_fetcher": MemoryCalendarFetcher(),
         "files": MemoryFiles(),
-        "image_processor": PillowPictures(),
+        "image_processor": PillowImageProcessor(),
         "policy": policy,
         "sandbox": None if "payments" in adapters else processor.sandbox,
     }
@@ -189,7 +189,7 @@ async def open_ports(
         stack.push_async_callback(notifier.close)
         content_filter = DefaultContentFilter(settings.blocked_terms)
         calendars = IcsCalendars(settings.policy.base_url)
-        pictures = PillowPictures()
+        image_processor = PillowImageProcessor()
         if is_long_running:
             if problem := find_files_problem(settings):
                 if problem.is_disk_fault:
@@ -198,7 +198,7 @@ async def open_ports(
             check_extra("worker")
             content_filter.load()
             calendars.load()
-            pictures.load()
+            image_processor.load()
         chat = _make_chat(settings, is_preloaded=is_long_running)
         stack.push_async_callback(chat.close)
         payments, sandbox = (
@@ -222,7 +222,7 @@ async def open_ports(
             calendars=calendars,
             calendar_fetcher=fetcher,
             files=LocalFiles(settings.files_folder),
-            image_processor=pictures,
+            image_processor=image_processor,
             policy=settings.policy,
             sandbox=sandbox,
         )

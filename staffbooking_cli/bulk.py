@@ -43,10 +43,10 @@ async def import_file(
     while batch:
         # The next batch is read while the store writes the current one.
         async with asyncio.TaskGroup() as group:
-            following = group.create_task(asyncio.to_thread(read_batch))
+            next_batch = group.create_task(asyncio.to_thread(read_batch))
             done = await _import_batch(ports, done, batch)
         report_progress(file.position, done.row_count - progress.row_count)
-        batch = following.result()
+        batch = next_batch.result()
     return done
 
 
@@ -102,8 +102,8 @@ async def _import_batch(
         return await imports.import_rows(ports, progress, rows)
     except (ConstraintViolated, InvalidInput) as error:
         if len(rows) == 1:
-            unfit = evolve(rows[0], companion=None, problem=error.message)
-            return await imports.import_rows(ports, progress, [unfit])
+            invalid_row = evolve(rows[0], companion=None, problem=error.message)
+            return await imports.import_rows(ports, progress, [invalid_row])
     # At least one row violates a constraint: bisect the batch to find it.
     middle = len(rows) // 2
     for part in (rows[:middle], rows[middle:]):

@@ -162,8 +162,8 @@ async def print_list(
     if as_json:
         await _print_json_list(name, records)
         return
-    shown = {name for column in columns for name in column.rpartition("=")[2].split()}
-    rows = [{name: record.get(name) for name in shown} async for record in records]
+    names = {name for column in columns for name in column.rpartition("=")[2].split()}
+    rows = [{name: record.get(name) for name in names} async for record in records]
     print_table(columns, rows)
 
 
@@ -217,12 +217,12 @@ def progress(
         TimeRemainingColumn,
     )
 
-    sized = (BarColumn(), TimeRemainingColumn())
-    columns = sized if total is not None else (MofNCompleteColumn(),)
-    shown = (TextColumn("{task.description}"), *columns, TextColumn("{task.fields[rate]}"))
+    bar_columns = (BarColumn(), TimeRemainingColumn())
+    amount = bar_columns if total is not None else (MofNCompleteColumn(),)
+    columns = (TextColumn("{task.description}"), *amount, TextColumn("{task.fields[rate]}"))
     # The bar must not redirect standard output to standard error.
     with Progress(
-        *shown, console=Console(stderr=True), transient=True, redirect_stdout=False
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False
     ) as bar:
         task = bar.add_task(label, total=total, rate="")
 

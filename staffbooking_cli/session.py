@@ -34,19 +34,19 @@ def read_settings(listening_address: str | None = None, **defaults: str) -> Sett
 
 
 @asynccontextmanager
-async def ready_ports(wanted: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
+async def ready_ports(settings: Settings, *, is_long_running: bool = False) -> AsyncIterator[Ports]:
     """The ports, on a database with this version's schema; a long-running process preloads
     everything it may need. Raises CommandRefused if the schema differs."""
     from staffbooking_adapters import wiring
 
-    if problem := await wiring.find_schema_problem(wanted):
+    if problem := await wiring.find_schema_problem(settings):
         raise CommandRefused(problem)
-    async with wiring.open_ports(wanted, is_long_running=is_long_running) as ports:
+    async with wiring.open_ports(settings, is_long_running=is_long_running) as ports:
         yield ports
 
 
 @asynccontextmanager
-async def lasting_ports(wanted: Settings, stop: anyio.Event) -> AsyncIterator[Ports | None]:
+async def lasting_ports(settings: Settings, stop: anyio.Event) -> AsyncIterator[Ports | None]:
     """The ports of a long-running process, which waits while the database is out of reach; None
     if `stop` was set meanwhile. Raises CommandRefused if the schema differs."""
     import anyio
@@ -57,7 +57,7 @@ async def lasting_ports(wanted: Settings, stop: anyio.Event) -> AsyncIterator[Po
         ports, last_problem = None, None
         while ports is None and not stop.is_set():
             try:
-                ports = await stack.enter_async_context(ready_ports(wanted, is_long_running=True))
+                ports = await stack.enter_async_context(ready_ports(settings, is_long_running=True))
             except Exception as error:
                 if not isinstance(innermost(error), StoreUnavailable):
                     raise
@@ -69,14 +69,14 @@ async def lasting_ports(wanted: Settings, stop: anyio.Event) -> AsyncIterator[Po
         yield ports
 
 
-async def find_schema_problem(wanted: Settings) -> str | None:
+async def find_schema_problem(settings: Settings) -> str | None:
     """Why the database can't be used, in one line; None if it is reachable and has this
     version's schema."""
     from staffbooking_adapters import wiring
     from staffbooking_core.errors import StoreUnavailable
 
     try:
-        return await wiring.find_schema_problem(wanted)
+        return await wiring.find_schema_problem(settings)
     except StoreUnavailable as error:
         return error_line(error)
 
@@ -85,10 +85,10 @@ def run_command(work: Callable[[Ports], Awaitable[T]]) -> T:
     """Run a command's work with the deployment's ports and return its result."""
     import anyio
 
-    wanted = read_settings()
+    settings = read_settings()
 
     async def session() -> T:
-        async with ready_ports(wanted) as ports:
+        async with ready_ports(settings) as ports:
             return await work(ports)
 
     return anyio.run(session)

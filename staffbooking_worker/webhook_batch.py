@@ -180,8 +180,8 @@ class BatchRun:
         # Of an ordered endpoint, deliveries that waited come before the last one.
         may_extend = is_full and not self._batch.endpoint.ordered
         self._last_delivery = added[-1].delivery if may_extend else None
-        most = self._ports.policy.max_webhook_attempts_in_flight
-        while self._sender_count < min(most, len(self._unsent)):
+        max_senders = self._ports.policy.max_webhook_attempts_in_flight
+        while self._sender_count < min(max_senders, len(self._unsent)):
             self._sender_count += 1
             senders.start_soon(self._send_until_done)
 

@@ -158,16 +158,23 @@ class _Dispatcher:
         timer = asyncio.get_running_loop().call_later(SLOT_SECONDS, slots.discard, claim)
         try:
             run = BatchRun(
-                *(self._ports, self._settler, self._stop, endpoint_batch),
+                self._ports,
+                self._settler,
+                self._stop,
+                endpoint_batch,
                 is_slot_wanted=partial(self._is_slot_wanted, degraded),
             )
             await run.run()
             self.attempt_count += run.attempt_count
-        except SealBroken as error:
-            # Its deliveries can't be signed until the key is restored: let the claim expire.
-            logger.error("webhook %d: %s", endpoint_batch.endpoint.id, error)
-        except Exception:
-            # The claim expires too: unsettled deliveries are sent again, after a delay.
+        # In each case the claim expires, and unsettled deliveries are sent again after a delay.
+        except* SealBroken as errors:
+            # Its deliveries can't be signed until the key is restored.
+            logger.error("webhook %d: %s", endpoint_batch.endpoint.id, errors.exceptions[0])
+        except* StoreUnavailable:
+            logger.warning(
+                "webhook %d: stopped before its outcomes were saved", endpoint_batch.endpoint.id
+            )
+        except* Exception:
             logger.exception("webhook %d: unexpected error", endpoint_batch.endpoint.id)
         finally:
             timer.cancel()
@@ -182,7 +189,9 @@ class _Dispatcher:
         while True:
             await anyio.sleep(self._ports.policy.lease_duration.total_seconds() / 3)
             batches = [
-                turn for running in self._running_batches.values() for turn in running.values()
+                endpoint_batch
+                for running in self._running_batches.values()
+                for endpoint_batch in running.values()
             ]
             try:
                 await deliveries.renew_claims(self._ports, batches)

@@ -33,6 +33,7 @@ CLOSE_TIMEOUT_SECONDS = 2.0
 """Maximum seconds for publishing the backlog on close."""
 
 _decode_payload = msgspec.json.Decoder(tuple[str, bool, tuple[Broadcast, ...]]).decode
+"""A payload is the id of the publishing process, whether messages were stored, and broadcasts."""
 
 
 class PubSubTransport(Protocol):
@@ -89,9 +90,9 @@ class SharedChat(LocalChat):
 
     @asynccontextmanager
     async def subscribe(self, subscriber: Subscriber) -> AsyncIterator[None]:
-        hear = partial(self._transport.subscribe, partial(self._receive, subscriber))
+        listen = partial(self._transport.subscribe, partial(self._receive, subscriber))
         async with super().subscribe(subscriber):
-            listen_task = asyncio.create_task(keep_listening(hear, subscriber.on_messages_stored))
+            listen_task = asyncio.create_task(keep_listening(listen, subscriber.on_messages_stored))
             try:
                 yield
             finally:
@@ -115,16 +116,17 @@ class SharedChat(LocalChat):
     async def _publish_backlog(self) -> None:
         try:
             while self._has_unannounced_messages or self._backlog:
-                stored, self._has_unannounced_messages = self._has_unannounced_messages, False
+                has_messages, self._has_unannounced_messages = self._has_unannounced_messages, False
                 batch = self._take_batch()
                 try:
                     broadcasts = [msgspec.Raw(piece) for piece in batch]
-                    await self._transport.publish(encode((self._process_id, stored, broadcasts)))
+                    payload = encode((self._process_id, has_messages, broadcasts))
+                    await self._transport.publish(payload)
                 except Exception:
                     if self._is_closed:
                         return
                     # The outcome is unknown; publishing twice is harmless.
-                    self._has_unannounced_messages |= stored
+                    self._has_unannounced_messages |= has_messages
                     self._backlog.extendleft(reversed(batch))
                     self._backlog_bytes += sum(map(len, batch))
                     await asyncio.sleep(RETRY_DELAY_SECONDS)
@@ -146,15 +148,15 @@ class SharedChat(LocalChat):
 
     def _receive(self, subscriber: Subscriber, payload: str | bytes) -> None:
         try:
-            process_id, stored, broadcasts = _decode_payload(payload)
+            process_id, has_messages, broadcasts = _decode_payload(payload)
         except (ValueError, RecursionError):
             return  # From another program or another version.
         if process_id == self._process_id:
             return
-        if stored:
+        if has_messages:
             subscriber.on_messages_stored()
-        for tell in broadcasts:
-            subscriber.on_broadcast(tell)
+        for broadcast in broadcasts:
+            subscriber.on_broadcast(broadcast)
 
 
 def _split_broadcast(broadcast: Broadcast) -> list[bytes]:

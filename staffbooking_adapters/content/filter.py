@@ -12,7 +12,7 @@ import anyio.to_thread
 from staffbooking_core.domain.messaging.conversations import ContentFindings
 
 if TYPE_CHECKING:
-    from staffbooking_adapters.content.terms import TermMatcher
+    from staffbooking_adapters.content.term_matcher import TermMatcher
 
 
 _MAX_INLINE_LENGTH = 500
@@ -31,21 +31,21 @@ class DefaultContentFilter:
 
     def load(self) -> None:
         """Preload terms and patterns, so that the first message does not wait for them."""
-        self.find_now("")
+        self.scan_now("")
 
     async def scan(self, text: str) -> ContentFindings:
         if len(text) <= _MAX_INLINE_LENGTH:
-            return self.find_now(text)
-        return await anyio.to_thread.run_sync(self.find_now, text, limiter=self._limiter)
+            return self.scan_now(text)
+        return await anyio.to_thread.run_sync(self.scan_now, text, limiter=self._limiter)
 
-    def find_now(self, text: str) -> ContentFindings:
+    def scan_now(self, text: str) -> ContentFindings:
         """As `scan`, blocking: some milliseconds for 1,000 characters."""
         from staffbooking_adapters.content.contacts import has_contact
         from staffbooking_adapters.content.folding import fold
 
         folded = fold(text)
         return ContentFindings(
-            has_blocked_term=self._terms.occur_in(folded) and self._has_term_outside_idioms(text),
+            has_blocked_term=self._terms.matches(folded) and self._has_term_outside_idioms(text),
             has_contact=has_contact(folded.latin),
         )
 
@@ -54,11 +54,11 @@ class DefaultContentFilter:
         from staffbooking_adapters.content.folding import fold
         from staffbooking_adapters.content.idioms import without_idioms, without_names
 
-        return self._terms.occur_in(without_idioms(fold(without_names(text))))
+        return self._terms.matches(without_idioms(fold(without_names(text))))
 
     @cached_property
     def _terms(self) -> TermMatcher:
-        from staffbooking_adapters.content.terms import TermMatcher
-        from staffbooking_adapters.content.words import HARMLESS_TERMS, default_terms
+        from staffbooking_adapters.content.blocked_terms import HARMLESS_TERMS, default_terms
+        from staffbooking_adapters.content.term_matcher import TermMatcher
 
         return TermMatcher([*default_terms(), *self._extra_terms], exceptions=HARMLESS_TERMS)

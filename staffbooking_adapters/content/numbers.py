@@ -4,8 +4,9 @@
 
 1. Harmless numbers are removed: dates, times, prices, addresses, codes.
 2. Digits written as words or letters are replaced by digits.
-3. A remaining run of at least 7 digits, parted only by separators, is a contact number; after a
-   word such as `call`, 6 digits are enough. Counting, growing lists and years are not.
+3. A remaining run of at least 7 digits, with nothing but separators between them, is a contact
+   number; after a word such as `call`, 6 digits are enough. Numbers that count up or down, growing
+   lists and years are none.
 """
 
 from __future__ import annotations
@@ -144,12 +145,12 @@ def has_number(text: str) -> bool:
 def _with_digits(text: str) -> str:
     """A text with digits in place of digit words and digit lookalikes."""
     text = _DIGIT_WORD_RUN.sub(
-        lambda said: "".join(map(_digit_of_word, _ONE_DIGIT_WORD.findall(said[0]))), text
+        lambda match: "".join(map(_digit_of_word, _ONE_DIGIT_WORD.findall(match[0]))), text
     )
-    text = _MULTIPLIER.sub(lambda said: said[2] * (2 if said[1] == "double" else 3), text)
-    text = _HAN_DIGIT_RUN.sub(lambda said: said[0].translate(_HAN_DIGITS), text)
+    text = _MULTIPLIER.sub(lambda match: match[2] * (2 if match[1] == "double" else 3), text)
+    text = _HAN_DIGIT_RUN.sub(lambda match: match[0].translate(_HAN_DIGITS), text)
     for pattern in (_MIXED_DIGIT_RUN, _SPACED_DIGIT_RUN):
-        text = pattern.sub(lambda mixed: mixed[0].translate(_DIGIT_LOOKALIKES), text)
+        text = pattern.sub(lambda match: match[0].translate(_DIGIT_LOOKALIKES), text)
     return text
 
 

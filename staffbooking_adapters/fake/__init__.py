@@ -7,7 +7,7 @@ answers    idempotency: the stored answer of each operation key
 faults     injected faults
 signing    its events: signing and verification
 payees     accounts of staff members and their readiness for payouts
-book       the port of the document store, and the documents in it
+documents  the port of the document store, and the documents in it
 accounts   finds and changes payees in the document store
 calls      executes one call: faults, stored answers and the machine in one transaction
 outbox     changes due by time, and due events

@@ -7,8 +7,12 @@ from datetime import datetime
 
 from attrs import frozen
 
-from staffbooking_adapters.fake import book as books
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake import documents
+from staffbooking_adapters.fake.documents import (
+    FakeDocumentStore,
+    FakeStoreReader,
+    FakeStoreTransaction,
+)
 from staffbooking_adapters.fake.payees import FakePayee
 
 
@@ -25,14 +29,14 @@ class PayeeAccounts:
 
     async def get(self, view: FakeStoreReader, companion_id: int) -> FakePayee:
         """The companion's payee; its reference is empty if no account was opened."""
-        found = await books.find_payee(view, companion_id)
+        found = await documents.find_payee(view, companion_id)
         return found or FakePayee(companion_id, ready=not self.is_manual)
 
     async def find(self, ref: str) -> FakePayee | None:
         """The payee with this reference; None if there is none."""
 
         async def look(view: FakeStoreReader) -> FakePayee | None:
-            companion_id = await books.find_companion_by_payee_ref(view, ref)
+            companion_id = await documents.find_companion_by_payee_ref(view, ref)
             return None if companion_id is None else await self.get(view, companion_id)
 
         return await self.store.read(look)
@@ -43,10 +47,10 @@ class PayeeAccounts:
         """Change a companion's payee in its own transaction and return the changed payee."""
 
         async def unit(tx: FakeStoreTransaction) -> FakePayee:
-            await tx.lock(books.payee_lock_name(companion_id))
+            await tx.lock(documents.payee_lock_name(companion_id))
             before = await self.get(tx, companion_id)
             changed = change(before)
-            await books.save_payee(tx, before, changed, now)
+            await documents.save_payee(tx, before, changed, now)
             return changed
 
         return await self.store.transact(unit)
@@ -55,5 +59,5 @@ class PayeeAccounts:
         self, ref: str, now: datetime, change: Callable[[FakePayee], FakePayee]
     ) -> FakePayee | None:
         """Change the payee with this reference; None if there is none."""
-        found = await self.store.read(lambda view: books.find_companion_by_payee_ref(view, ref))
+        found = await self.store.read(lambda view: documents.find_companion_by_payee_ref(view, ref))
         return None if found is None else await self.change(found, now, change)

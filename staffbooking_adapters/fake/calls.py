@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 import anyio
 from attrs import frozen
 
-from staffbooking_adapters.fake import book as books
+from staffbooking_adapters.fake import documents
 from staffbooking_adapters.fake.answers import (
     AnswerStatus,
     StoredAnswer,
@@ -25,7 +25,7 @@ from staffbooking_adapters.fake.answers import (
     replay,
     succeeded_answer,
 )
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreTransaction
+from staffbooking_adapters.fake.documents import FakeDocumentStore, FakeStoreTransaction
 from staffbooking_adapters.fake.faults import NOT_EXECUTED_KINDS, FaultInjector, find_refusal_code
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.processor import (
@@ -92,12 +92,12 @@ class CallExecutor:
     ) -> A:
         """Execute `command_fn` on the key's intent; otherwise as `execute`."""
 
-        async def act(tx: FakeStoreTransaction, now: datetime, fault: str) -> A:
-            return await books.change_intent(
+        async def change_intent(tx: FakeStoreTransaction, now: datetime, fault: str) -> A:
+            return await documents.change_intent(
                 tx, key.intent_id, now, lambda intent: command_fn(intent, now, fault)
             )
 
-        return await self.execute(key, command, answer_type, timeout_seconds, act)
+        return await self.execute(key, command, answer_type, timeout_seconds, change_intent)
 
     async def execute(
         self,
@@ -112,18 +112,18 @@ class CallExecutor:
         Raises ProcessorRefused, ProcessorBusy, OutcomeUnknown and OperationKeyReused."""
         with call_deadline(timeout_seconds):
             command_fingerprint = fingerprint(key, *command)
-            now, wall = await self.clock.business(), self.clock.wall()
+            now, wall_now = await self.clock.business(), self.clock.wall()
 
             async def unit(tx: FakeStoreTransaction) -> tuple[str, StoredAnswer | None]:
-                await tx.lock(books.lock_name(key))
-                fault = await books.consume_fault(tx, key.kind, self.injector)
+                await tx.lock(documents.lock_name(key))
+                fault = await documents.consume_fault(tx, key.kind, self.injector)
                 if fault in NOT_EXECUTED_KINDS:
                     return fault, None
-                kept = await books.find_stored_answer(tx, key.text, wall)
-                if kept is None:
-                    kept = await _execute(tx, now, fault, command_fingerprint, command_fn)
-                    await books.store_answer(tx, key.text, kept, wall)
-                return fault, kept
+                answer = await documents.find_stored_answer(tx, key.text, wall_now)
+                if answer is None:
+                    answer = await _execute(tx, now, fault, command_fingerprint, command_fn)
+                    await documents.store_answer(tx, key.text, answer, wall_now)
+                return fault, answer
 
             fault, stored = await self.store.transact(unit)
             await self._apply_fault(fault, timeout_seconds)
@@ -158,11 +158,9 @@ async def _execute(
     try:
         if (code := find_refusal_code(fault)) is not None:
             raise ProcessorRefused(code)
-        kept = succeeded_answer(command_fingerprint, await command_fn(tx, now, fault))
+        answer = succeeded_answer(command_fingerprint, await command_fn(tx, now, fault))
     except ProcessorRefused as error:
-        kept = refused_answer(command_fingerprint, error)
-    return (
-        StoredAnswer(command_fingerprint, AnswerStatus.ERROR)
-        if fault == "error_500_after"
-        else kept
-    )
+        answer = refused_answer(command_fingerprint, error)
+    if fault == "error_500_after":
+        return StoredAnswer(command_fingerprint, AnswerStatus.ERROR)
+    return answer

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters.fake import book as books, machine
+from staffbooking_adapters.fake import documents, machine
 from staffbooking_adapters.fake.accounts import PayeeAccounts
-from staffbooking_adapters.fake.book import FakeDocumentStore
+from staffbooking_adapters.fake.documents import FakeDocumentStore
 from staffbooking_core.ports import Clock
 
 
@@ -23,7 +23,7 @@ class FakeDashboard:
     async def refund(self, intent_id: int, amount: int) -> None:
         """Refund an amount in minor units. Raises ProcessorRefused like a call."""
         now = await self.clock.business()
-        await books.lock_and_change_intent(
+        await documents.lock_and_change_intent(
             self.store,
             intent_id,
             now,
@@ -32,7 +32,7 @@ class FakeDashboard:
 
     async def reverse_payout(self, intent_id: int, amount: int) -> None:
         """Reverse an amount in minor units. Raises ProcessorRefused like a call."""
-        await books.lock_and_change_intent(
+        await documents.lock_and_change_intent(
             self.store,
             intent_id,
             await self.clock.business(),
@@ -41,7 +41,7 @@ class FakeDashboard:
 
     async def overturn_chargebacks(self, intent_id: int) -> None:
         """Give each decided chargeback the opposite verdict, as after an appeal."""
-        await books.lock_and_change_intent(
+        await documents.lock_and_change_intent(
             self.store,
             intent_id,
             await self.clock.business(),

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 from attrs import evolve, frozen
 
 from staffbooking_core.domain.payments.processor import OperationKind, RefundStatus, RefusalCode
-from staffbooking_core.errors import FieldError as FieldFault, InvalidField
+from staffbooking_core.errors import FieldError, InvalidField
 
 EVENT_OP: Final = "event"
 _ANY_OP: Final = "any"
@@ -69,11 +69,11 @@ def make_fault(op: str, kind: str, times: int) -> InjectedFault:
     """Create a fault. Raises InvalidField with every invalid field."""
     errors = []
     if op not in _FAULT_OPS:
-        errors.append(FieldFault("op", f"must be one of {', '.join(_FAULT_OPS)}"))
+        errors.append(FieldError("op", f"must be one of {', '.join(_FAULT_OPS)}"))
     elif not _is_valid_kind(op, kind):
-        errors.append(FieldFault("kind", f"must be one of {', '.join(_kinds_for_op(op))}"))
+        errors.append(FieldError("kind", f"must be one of {', '.join(_kinds_for_op(op))}"))
     if not 1 <= times <= _MAX_FAULT_TIMES:
-        errors.append(FieldFault("times", f"must be from 1 to {_MAX_FAULT_TIMES}"))
+        errors.append(FieldError("times", f"must be from 1 to {_MAX_FAULT_TIMES}"))
     if errors:
         raise InvalidField(errors)
     return InjectedFault(op, kind, times)
@@ -82,11 +82,9 @@ def make_fault(op: str, kind: str, times: int) -> InjectedFault:
 def _kinds_for_op(op: str) -> tuple[str, ...]:
     if op == EVENT_OP:
         return EVENT_FAULT_KINDS
-    return (
-        (*CALL_FAULT_KINDS, *REFUND_PROGRESSIONS)
-        if op == OperationKind.REFUND
-        else CALL_FAULT_KINDS
-    )
+    if op == OperationKind.REFUND:
+        return (*CALL_FAULT_KINDS, *REFUND_PROGRESSIONS)
+    return CALL_FAULT_KINDS
 
 
 def _is_valid_kind(op: str, kind: str) -> bool:
@@ -105,8 +103,8 @@ def find_refusal_code(kind: str) -> RefusalCode | None:
 def consume(faults: tuple[InjectedFault, ...], op: str) -> tuple[str, tuple[InjectedFault, ...]]:
     """Consume one occurrence of the oldest fault that matches `op`. Returns its kind ("" for
     none) and the remaining faults."""
-    for index, found in enumerate(faults):
-        if found.op == op or (found.op == _ANY_OP and op != EVENT_OP):
-            remaining = () if found.times == 1 else (evolve(found, times=found.times - 1),)
-            return found.kind, (*faults[:index], *remaining, *faults[index + 1 :])
+    for index, fault in enumerate(faults):
+        if fault.op == op or (fault.op == _ANY_OP and op != EVENT_OP):
+            rest = () if fault.times == 1 else (evolve(fault, times=fault.times - 1),)
+            return fault.kind, (*faults[:index], *rest, *faults[index + 1 :])
     return "", faults

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from staffbooking_adapters.codec import load
-from staffbooking_adapters.fake import book as books, outbox
-from staffbooking_adapters.fake.book import FakeDocumentStore
+from staffbooking_adapters.fake import documents, outbox
 from staffbooking_adapters.fake.calls import store_errors_as_unknown
+from staffbooking_adapters.fake.documents import FakeDocumentStore
 from staffbooking_adapters.fake.signing import FakeEvent
 from staffbooking_core.domain.payments.processor import ProcessorEvent
 from staffbooking_core.domain.reconciliation.statement import Movement
@@ -24,7 +24,7 @@ async def list_events(
     """The next page of the event log and its cursor. At the end of the log the page is empty and
     the cursor is the same. The log keeps delivered and lost events for 30 days."""
     await outbox.advance_due_intents(store, await clock.business())
-    beyond = await store.read(lambda view: view.after(books.EVENT_LOG_KIND, cursor or ""))
+    beyond = await store.read(lambda view: view.after(documents.EVENT_LOG_KIND, cursor or ""))
     page = beyond[:_EVENT_PAGE_SIZE]
     events = [load(body, FakeEvent).processor_event for _, body in page]
     return events, page[-1][0] if page else cursor or ""
@@ -44,4 +44,4 @@ async def statement(store: FakeDocumentStore, clock: Clock) -> AsyncIterator[Mov
 
 async def _statement_page(store: FakeDocumentStore, key: str) -> Sequence[tuple[str, str]]:
     with store_errors_as_unknown():
-        return await store.read(lambda view: view.after(books.STATEMENT_LINE_KIND, key))
+        return await store.read(lambda view: view.after(documents.STATEMENT_LINE_KIND, key))

@@ -108,14 +108,14 @@ def balance(intent: FakeIntent) -> int:
     return sum(_balance_movements(intent).values())
 
 
-def movements(was: FakeIntent, changed: FakeIntent, now: datetime) -> Iterator[Movement]:
+def movements(before: FakeIntent, changed: FakeIntent, now: datetime) -> Iterator[Movement]:
     """The movements of the platform's balance in a change."""
-    before, after = _balance_movements(was), _balance_movements(changed)
-    for (kind, ref), amount in after.items():
-        if (kind, ref) not in before:
+    old, new = _balance_movements(before), _balance_movements(changed)
+    for (kind, ref), amount in new.items():
+        if (kind, ref) not in old:
             yield Movement(changed.id, kind, ref, amount, now)
-    for (kind, ref), amount in before.items():
-        if (kind, ref) not in after:
+    for (kind, ref), amount in old.items():
+        if (kind, ref) not in new:
             # A settled refund failed, or a chargeback that was won is lost on appeal.
             if kind is MovementKind.REFUND:
                 kind = MovementKind.REFUND_FAILED
@@ -287,10 +287,12 @@ def refund(
     """Refund a payment; the refund is settled at once unless `progression` is given."""
     charge = _charge_of_payment(intent, command.payment_ref, command.currency)
     ref = f"fre_{intent.id}_{1 + sum(len(each.refunds) for each in intent.charges)}"
-    status, ends = progression or (RefundStatus.SETTLED, None)
-    made = RefundState(ref, status, command.amount, op_id)
-    pending = None if ends is None else PendingRefund(ref, now + DELAYED_EFFECT_PERIOD, ends)
-    return _with_charge(intent, charges.refund(charge, made, pending)), made
+    status, later_status = progression or (RefundStatus.SETTLED, None)
+    new_refund = RefundState(ref, status, command.amount, op_id)
+    pending = None
+    if later_status is not None:
+        pending = PendingRefund(ref, now + DELAYED_EFFECT_PERIOD, later_status)
+    return _with_charge(intent, charges.refund(charge, new_refund, pending)), new_refund
 
 
 def pay_out(
@@ -301,19 +303,21 @@ def pay_out(
     if not ready:
         raise ProcessorRefused(RefusalCode.PAYEE_NOT_READY)
     ref = f"fpo_{intent.id}_{1 + sum(len(each.payouts) for each in intent.charges)}"
-    made = PayoutState(ref, command.amount, 0, op_id)
-    return _with_charge(intent, charges.pay_out(charge, made)), made
+    new_payout = PayoutState(ref, command.amount, 0, op_id)
+    return _with_charge(intent, charges.pay_out(charge, new_payout)), new_payout
 
 
 def reverse_payout(
     intent: FakeIntent, command: ReversePayout, payout_ref: str, op_id: int | None
 ) -> tuple[FakeIntent, ReversalState]:
     """Reverse a payout in whole or in part."""
-    charge = _find_charge(intent, lambda each: any(made.ref == payout_ref for made in each.payouts))
+    charge = _find_charge(
+        intent, lambda each: any(payout.ref == payout_ref for payout in each.payouts)
+    )
     _require_currency(command.currency, charge)
     ref = f"frv_{intent.id}_{1 + sum(len(each.reversals) for each in intent.charges)}"
-    made = ReversalState(ref, payout_ref, command.amount, op_id)
-    return _with_charge(intent, charges.reverse(charge, made)), made
+    new_reversal = ReversalState(ref, payout_ref, command.amount, op_id)
+    return _with_charge(intent, charges.reverse(charge, new_reversal)), new_reversal
 
 
 def refund_by_hand(intent: FakeIntent, amount: int, now: datetime) -> FakeIntent:
@@ -344,14 +348,14 @@ def chargeback(intent: FakeIntent, outcome: ChargebackStatus) -> FakeIntent:
     if not intent.charges:
         raise RuleBroken("not_paid", "There is no payment to charge back")
     disputed = [each for each in intent.charges if _is_disputed(each)]
-    takeable = [
+    undisputed = [
         each for each in intent.charges if each.chargeback is None and each.refundable_amount
     ]
     if outcome is ChargebackStatus.OPEN:
-        charge = (takeable or disputed or intent.charges)[0]
+        charge = (undisputed or disputed or intent.charges)[0]
         changed = charges.open_chargeback(charge)
     else:
-        charge = (disputed or takeable or intent.charges)[0]
+        charge = (disputed or undisputed or intent.charges)[0]
         changed = charges.decide_chargeback(charge, outcome)
     return _record_new_disputes(_with_charge(intent, changed))
 

@@ -11,9 +11,13 @@ from typing import Final
 from attrs import evolve, frozen
 
 from staffbooking_adapters.codec import load
-from staffbooking_adapters.fake import book as books
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake import documents
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
+from staffbooking_adapters.fake.documents import (
+    FakeDocumentStore,
+    FakeStoreReader,
+    FakeStoreTransaction,
+)
 from staffbooking_adapters.fake.faults import EVENT_OP, FaultInjector
 from staffbooking_adapters.fake.signing import FakeEvent, encode_body, sign_headers
 
@@ -36,18 +40,20 @@ class OutgoingEvent:
         return sign_headers(body, used_secret, wall_now), body
 
 
-async def advance_due_intents(book: FakeDocumentStore, now: datetime) -> None:
+async def advance_due_intents(store: FakeDocumentStore, now: datetime) -> None:
     """Save the intents that time alone has changed: expired pages, ended refunds, chargebacks."""
-    while found := await book.read(lambda view: view.due(books.INTENT_KIND, now)):
+    while found := await store.read(lambda view: view.due(documents.INTENT_KIND, now)):
         for key, _ in found:
-            await books.lock_and_change_intent(book, int(key), now, lambda intent: (intent, None))
+            await documents.lock_and_change_intent(
+                store, int(key), now, lambda intent: (intent, None)
+            )
 
 
-async def delete_expired(book: FakeDocumentStore, now: datetime, wall_now: datetime) -> None:
+async def delete_expired(store: FakeDocumentStore, now: datetime, wall_now: datetime) -> None:
     """Delete expired log events (business time) and expired stored answers (wall time)."""
-    for kind, at in ((books.EVENT_LOG_KIND, now), (books.ANSWER_KIND, wall_now)):
-        if await book.read(partial(_due_documents, kind=kind, at=at)):
-            await book.transact(partial(_delete_due, kind=kind, at=at))
+    for kind, at in ((documents.EVENT_LOG_KIND, now), (documents.ANSWER_KIND, wall_now)):
+        if await store.read(partial(_due_documents, kind=kind, at=at)):
+            await store.transact(partial(_delete_due, kind=kind, at=at))
 
 
 async def _due_documents(
@@ -61,24 +67,25 @@ async def _delete_due(tx: FakeStoreTransaction, kind: str, at: datetime) -> None
 
 
 async def take_due_events(
-    book: FakeDocumentStore, now: datetime, limit: int, injector: FaultInjector
+    store: FakeDocumentStore, now: datetime, limit: int, injector: FaultInjector
 ) -> list[OutgoingEvent]:
     """Take at most `limit` due events, the oldest first, and reschedule or delete them. The caller
     delivers them."""
 
     async def unit(tx: FakeStoreTransaction) -> list[OutgoingEvent]:
-        await tx.lock(books.PENDING_EVENT_KIND)
-        sendings: list[OutgoingEvent] = []
-        behind: list[OutgoingEvent] = []
-        for _, body in (await _due_documents(tx, books.PENDING_EVENT_KIND, now))[:limit]:
+        await tx.lock(documents.PENDING_EVENT_KIND)
+        in_order: list[OutgoingEvent] = []
+        delayed: list[OutgoingEvent] = []
+        for _, body in (await _due_documents(tx, documents.PENDING_EVENT_KIND, now))[:limit]:
             event = load(body, FakeEvent)
-            fault = await books.consume_fault(tx, EVENT_OP, injector)
-            (behind if fault == "reorder" else sendings).extend(_outgoing_events(event, fault))
+            fault = await documents.consume_fault(tx, EVENT_OP, injector)
+            deliveries = delayed if fault == "reorder" else in_order
+            deliveries.extend(_outgoing_events(event, fault))
             await _reschedule(tx, event, fault, now)
-        return sendings + behind
+        return in_order + delayed
 
-    due = await book.read(partial(_due_documents, kind=books.PENDING_EVENT_KIND, at=now))
-    return await book.transact(unit) if due else []
+    due = await store.read(partial(_due_documents, kind=documents.PENDING_EVENT_KIND, at=now))
+    return await store.transact(unit) if due else []
 
 
 async def was_delivered(
@@ -88,7 +95,7 @@ async def was_delivered(
     awaits its second delivery."""
     events = [
         load(body, FakeEvent)
-        for _, body in await view.due(books.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)
+        for _, body in await view.due(documents.PENDING_EVENT_KIND, now + _REDELIVERY_INTERVAL)
     ]
     return any(
         event.sent and event.created_at >= since and subject in (event.intent_id, event.payee_ref)
@@ -112,8 +119,8 @@ async def _reschedule(
 ) -> None:
     """Set the event's next delivery, or delete it after its last one."""
     if fault == "delay":
-        await books.save_event(tx, event, now + DELAYED_EFFECT_PERIOD)
+        await documents.save_event(tx, event, now + DELAYED_EFFECT_PERIOD)
     elif event.sent or fault in ("drop", "bad_signature"):
-        await tx.delete(books.PENDING_EVENT_KIND, event.id)
+        await tx.delete(documents.PENDING_EVENT_KIND, event.id)
     else:
-        await books.save_event(tx, evolve(event, sent=True), now + _REDELIVERY_INTERVAL)
+        await documents.save_event(tx, evolve(event, sent=True), now + _REDELIVERY_INTERVAL)

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from staffbooking_adapters.fake import book as books, faults, listing, machine, signing
+from staffbooking_adapters.fake import documents, faults, listing, machine, signing
 from staffbooking_adapters.fake.accounts import PayeeAccounts
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreTransaction
 from staffbooking_adapters.fake.calls import CallExecutor, call_deadline
 from staffbooking_adapters.fake.dashboard import FakeDashboard
+from staffbooking_adapters.fake.documents import FakeDocumentStore, FakeStoreTransaction
 from staffbooking_adapters.fake.faults import FaultInjector
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.fake.payees import LINK_LIFETIME, FakePayee
@@ -98,54 +98,62 @@ class FakeProcessor:
     ) -> Checkout:
         ref = self._make_ref()
 
-        def move(intent: FakeIntent, now: datetime, _: str) -> tuple[FakeIntent, Checkout]:
+        def transition(intent: FakeIntent, now: datetime, _: str) -> tuple[FakeIntent, Checkout]:
             url = f"{self._pages_url}/checkout/{ref}"
             return machine.open_checkout(intent, command, key.op_id, ref, url, now)
 
-        return await self._calls.execute_on_intent(key, (command,), Checkout, timeout_seconds, move)
+        return await self._calls.execute_on_intent(
+            key, (command,), Checkout, timeout_seconds, transition
+        )
 
     async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:
-        def move(intent: FakeIntent, _: datetime, __: str) -> tuple[FakeIntent, Checkout]:
+        def transition(intent: FakeIntent, _: datetime, __: str) -> tuple[FakeIntent, Checkout]:
             return machine.close_checkout(intent, ref)
 
-        return await self._calls.execute_on_intent(key, (ref,), Checkout, timeout_seconds, move)
+        return await self._calls.execute_on_intent(
+            key, (ref,), Checkout, timeout_seconds, transition
+        )
 
     async def refund(
         self, command: RefundPayment, key: OperationKey, timeout_seconds: float
     ) -> RefundState:
-        def move(intent: FakeIntent, now: datetime, fault: str) -> tuple[FakeIntent, RefundState]:
+        def transition(
+            intent: FakeIntent, now: datetime, fault: str
+        ) -> tuple[FakeIntent, RefundState]:
             return machine.refund(
                 intent, command, key.op_id, now, faults.REFUND_PROGRESSIONS.get(fault)
             )
 
         return await self._calls.execute_on_intent(
-            key, (command,), RefundState, timeout_seconds, move
+            key, (command,), RefundState, timeout_seconds, transition
         )
 
     async def pay_out(
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
-        async def act(tx: FakeStoreTransaction, now: datetime, _: str) -> PayoutState:
+        async def pay_out(tx: FakeStoreTransaction, now: datetime, _: str) -> PayoutState:
             payee = await self._accounts.get(tx, command.companion_id)
             known = payee.ref != "" and payee.ref == command.payee_ref
             ready = payee.ready and (known or not self._accounts.is_manual)
-            return await books.change_intent(
+            return await documents.change_intent(
                 tx,
                 key.intent_id,
                 now,
                 lambda intent: machine.pay_out(intent, command, key.op_id, ready),
             )
 
-        return await self._calls.execute(key, (command,), PayoutState, timeout_seconds, act)
+        return await self._calls.execute(key, (command,), PayoutState, timeout_seconds, pay_out)
 
     async def reverse_payout(
         self, command: ReversePayout, payout_ref: str, key: OperationKey, timeout_seconds: float
     ) -> ReversalState:
-        def move(intent: FakeIntent, _: datetime, __: str) -> tuple[FakeIntent, ReversalState]:
+        def transition(
+            intent: FakeIntent, _: datetime, __: str
+        ) -> tuple[FakeIntent, ReversalState]:
             return machine.reverse_payout(intent, command, payout_ref, key.op_id)
 
         return await self._calls.execute_on_intent(
-            key, (command, payout_ref), ReversalState, timeout_seconds, move
+            key, (command, payout_ref), ReversalState, timeout_seconds, transition
         )
 
     # Payees -----------------------------------------------------------------------
@@ -155,13 +163,13 @@ class FakeProcessor:
     ) -> PayeeState:
         ref = f"fpa_{command.companion_id}_{self._make_ref()}"
 
-        async def act(tx: FakeStoreTransaction, now: datetime, _: str) -> PayeeState:
-            was = await self._accounts.get(tx, command.companion_id)
-            opened = evolve(was, ref=was.ref or ref, name=command.name)
-            await books.save_payee(tx, was, opened, now)
+        async def open_payee(tx: FakeStoreTransaction, now: datetime, _: str) -> PayeeState:
+            payee = await self._accounts.get(tx, command.companion_id)
+            opened = evolve(payee, ref=payee.ref or ref, name=command.name)
+            await documents.save_payee(tx, payee, opened, now)
             return opened.state
 
-        return await self._calls.execute(key, (command,), PayeeState, timeout_seconds, act)
+        return await self._calls.execute(key, (command,), PayeeState, timeout_seconds, open_payee)
 
     async def payee(self, ref: str, timeout_seconds: float) -> PayeeState:
         with call_deadline(timeout_seconds):
@@ -187,7 +195,7 @@ class FakeProcessor:
         """The intent's id suffices; the other references are ignored."""
         with call_deadline(timeout_seconds):
             now = await self._clock.business()
-            intent = await self._store.read(lambda view: books.get_intent(view, refs.intent_id))
+            intent = await self._store.read(lambda view: documents.get_intent(view, refs.intent_id))
         return machine.snapshot(machine.advance_to(intent, now))
 
     async def find_intent(self, payment_ref: str, timeout_seconds: float) -> int | None:
@@ -195,7 +203,7 @@ class FakeProcessor:
         if match is None:
             return None
         with call_deadline(timeout_seconds):
-            found = await self._store.read(lambda view: books.get_intent(view, int(match[1])))
+            found = await self._store.read(lambda view: documents.get_intent(view, int(match[1])))
         paid = any(each.payment.ref == payment_ref for each in found.charges)
         return found.id if paid else None
 
@@ -212,13 +220,13 @@ class FakeProcessor:
 
     async def checkup(self, timeout_seconds: float) -> Sequence[CheckupFinding]:
         with call_deadline(timeout_seconds):
-            waiting = await self._store.read(books.pending_faults)
+            waiting = await self._store.read(documents.pending_faults)
         payees = "are completed by hand" if self._accounts.is_manual else "can be paid at once"
-        struck = ", ".join(f"{each.op} {each.kind} x {each.times}" for each in waiting)
+        listed = ", ".join(f"{each.op} {each.kind} x {each.times}" for each in waiting)
         return (
             CheckupFinding("processor", True, "payments are simulated: no money moves"),
             CheckupFinding("payees", True, f"staff members {payees}"),
-            CheckupFinding("faults", not waiting, struck or "none are waiting"),
+            CheckupFinding("faults", not waiting, listed or "none are waiting"),
         )
 
     def parse_webhook(

@@ -9,10 +9,14 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from staffbooking_adapters.fake import book as books, faults, machine, outbox
+from staffbooking_adapters.fake import documents, faults, machine, outbox
 from staffbooking_adapters.fake.accounts import PayeeAccounts
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.fake.cards import parse_outcome
+from staffbooking_adapters.fake.documents import (
+    FakeDocumentStore,
+    FakeStoreReader,
+    FakeStoreTransaction,
+)
 from staffbooking_adapters.fake.faults import FaultInjector
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.processor import ChargebackStatus
@@ -50,7 +54,7 @@ class FakeSandbox:
         parsed_outcome = parse_outcome(outcome)
         if parsed_outcome is None:
             return await self._page_view(ref, NOT_A_TEST_CARD)
-        intent_id = await self.store.read(lambda view: books.find_intent_by_page(view, ref))
+        intent_id = await self.store.read(lambda view: documents.find_intent_by_page(view, ref))
         if intent_id is None:
             return None
         now = await self.clock.business()
@@ -59,16 +63,16 @@ class FakeSandbox:
             changed, note = machine.apply_outcome(intent, ref, parsed_outcome, now, self.fee_ppm)
             return changed, machine.page_view(changed, ref, note)
 
-        return await books.lock_and_change_intent(self.store, intent_id, now, transition)
+        return await documents.lock_and_change_intent(self.store, intent_id, now, transition)
 
     async def _page_view(self, ref: str, note: str) -> CheckoutPage | None:
         now = await self.clock.business()
 
         async def look(view: FakeStoreReader) -> CheckoutPage | None:
-            intent_id = await books.find_intent_by_page(view, ref)
+            intent_id = await documents.find_intent_by_page(view, ref)
             if intent_id is None:
                 return None
-            intent = await books.get_intent(view, intent_id)
+            intent = await documents.get_intent(view, intent_id)
             return machine.page_view(machine.advance_to(intent, now), ref, note)
 
         return await self.store.read(look)
@@ -90,7 +94,7 @@ class FakeSandbox:
         if outcome not in tuple(ChargebackStatus):
             raise invalid_field("outcome", f"must be one of {', '.join(ChargebackStatus)}")
         status = ChargebackStatus(outcome)
-        await books.lock_and_change_intent(
+        await documents.lock_and_change_intent(
             self.store,
             intent_id,
             await self.clock.business(),
@@ -103,24 +107,24 @@ class FakeSandbox:
         fault = faults.make_fault(op, kind, times)
 
         async def unit(tx: FakeStoreTransaction) -> None:
-            await books.save_faults(tx, (*await books.lock_faults(tx), fault))
+            await documents.save_faults(tx, (*await documents.lock_faults(tx), fault))
 
         await self.store.transact(unit)
 
     async def list_faults(self) -> Sequence[ArmedFault]:
-        waiting = await self.store.read(books.pending_faults)
+        waiting = await self.store.read(documents.pending_faults)
         return [ArmedFault(each.op, each.kind, each.times) for each in waiting]
 
     async def clear_faults(self) -> None:
         async def unit(tx: FakeStoreTransaction) -> None:
-            await books.lock_faults(tx)
-            await books.save_faults(tx, ())
+            await documents.lock_faults(tx)
+            await documents.save_faults(tx, ())
 
         await self.store.transact(unit)
 
     async def balance(self) -> int:
         await outbox.advance_due_intents(self.store, await self.clock.business())
-        return await self.store.read(lambda view: view.total(books.INTENT_KIND))
+        return await self.store.read(lambda view: view.total(documents.INTENT_KIND))
 
     async def take_due_events(self, limit: int) -> Sequence[tuple[Mapping[str, str], bytes]]:
         """Each event is due twice, 10 s of business time apart; afterwards it is only listed."""

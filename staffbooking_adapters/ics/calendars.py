@@ -56,7 +56,7 @@ class IcsCalendars:
 
     def _read(self, content: bytes, timezone: str, window: Interval) -> CalendarFile:
         from staffbooking_adapters.ics.events import read_calendar
-        from staffbooking_adapters.ics.reading import UnreadableCalendar
+        from staffbooking_adapters.ics.parsing import UnreadableCalendar
 
         try:
             return read_calendar(content, timezone, window, self._host)

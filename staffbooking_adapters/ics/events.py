@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from attrs import frozen
 
-from staffbooking_adapters.ics.reading import (
+from staffbooking_adapters.ics.parsing import (
     Component,
     Property,
     UnreadableCalendar,
@@ -64,13 +64,13 @@ def read_calendar(content: bytes, timezone: str, window: Interval, host: str) ->
             if len(found) > count:
                 events += 1
             else:
-                told = (reason for reason in _REASONS_OUTSIDE if reason in reasons)
-                skipped[next(told, entry.reason_without_spans)] += 1
+                known = (reason for reason in _REASONS_OUTSIDE if reason in reasons)
+                skipped[next(known, entry.reason_without_spans)] += 1
     return CalendarFile(tuple(merge_intervals(found)), events, dict(skipped))
 
 
 _REASONS_OUTSIDE = (SkippedEvent.MOMENT, SkippedEvent.TOO_FAR, SkippedEvent.PAST)
-"""What is told of an event whose repetitions have several reasons: the first of these."""
+"""The reason given for an event whose occurrences have several: the first of these."""
 
 
 def _reason_outside(starts_at: datetime, ends_at: datetime, window: Interval) -> SkippedEvent:
@@ -162,12 +162,10 @@ class _CalendarEvent:
 
 
 def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
-    start, end = (
-        _wall_time_of(component, "DTSTART", zones),
-        _wall_time_of(component, "DTEND", zones),
-    )
-    instead = component.first_property("RECURRENCE-ID")
-    stands_for = _wall_time_of(component, "RECURRENCE-ID", zones)
+    start = _wall_time_of(component, "DTSTART", zones)
+    end = _wall_time_of(component, "DTEND", zones)
+    recurrence_id = component.first_property("RECURRENCE-ID")
+    replaced_start = _wall_time_of(component, "RECURRENCE-ID", zones)
     assert start is not None
     length, is_busy = _duration_of(component, start, end), _is_busy(component)
     if is_busy and length < timedelta(0):
@@ -179,8 +177,10 @@ def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
         is_whole_days=start.is_day and not length % DAY,
         sequence=int(component.text("SEQUENCE") or 0),
         is_busy=is_busy,
-        recurrence_id=None if stands_for is None else stands_for.instant,
-        is_this_and_future=instead is not None and instead.parameter("RANGE") == "THISANDFUTURE",
+        recurrence_id=None if replaced_start is None else replaced_start.instant,
+        is_this_and_future=(
+            recurrence_id is not None and recurrence_id.parameter("RANGE") == "THISANDFUTURE"
+        ),
     )
 
 
@@ -194,12 +194,12 @@ def _is_busy(component: Component) -> bool:
 
 def _duration_of(component: Component, start: _WallTime, end: _WallTime | None) -> timedelta:
     if end is not None:
-        shown = end.wall - start.wall
+        wall_length = end.wall - start.wall
         if start.is_day and end.is_day:
-            return shown or DAY  # Some programs write the same date as start and end.
+            return wall_length or DAY  # Some programs write the same date as start and end.
         length = end.instant - start.instant
         # A local time skipped by a clock change may convert to an instant after the end's.
-        return shown if start.zone is end.zone and length < timedelta(0) else length
+        return wall_length if start.zone is end.zone and length < timedelta(0) else length
     if (given := component.first_property("DURATION")) is not None:
         return _require_type(next(given.values()), timedelta)
     return DAY if start.is_day else timedelta(0)
@@ -258,9 +258,10 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
     for starts_at, ends_at in _occurrence_spans(masters[-1], zones):
         if starts_at in overrides:
             continue
-        if place := bisect_right(override_starts, starts_at):
-            event = overrides[override_starts[place - 1]]
-            starts_at += event.start.instant - override_starts[place - 1]
+        if earlier_count := bisect_right(override_starts, starts_at):
+            override_start = override_starts[earlier_count - 1]
+            event = overrides[override_start]
+            starts_at += event.start.instant - override_start
             ends_at = starts_at + event.duration
         else:
             event = masters[-1]

@@ -18,7 +18,7 @@ from datetime import date, datetime, time
 from itertools import count, islice, product
 from typing import Any, TypeAlias
 
-from staffbooking_adapters.ics.reading import UnreadableCalendar
+from staffbooking_adapters.ics.parsing import UnreadableCalendar
 
 _WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 
@@ -35,7 +35,7 @@ RULE_COST = 25
 """Steps that a rule costs even without occurrences in the window."""
 
 RuleParts: TypeAlias = Mapping[str, Sequence[Any]]
-DayNames: TypeAlias = Callable[[date], Sequence[Any]]
+DayValues: TypeAlias = Callable[[date], Sequence[Any]]
 """The values by which a BY part may select a day."""
 
 
@@ -73,7 +73,8 @@ class RecurrenceRule:
         if "BYWEEKNO" in parts and self._week_start:  # Only ISO 8601 weeks are supported.
             raise UnreadableCalendar(_UNSUPPORTED)
         self._filters = [
-            (names, set(wanted)) for names, wanted in _day_filters(parts, self._frequency, start)
+            (values_of, set(wanted))
+            for values_of, wanted in _day_filters(parts, self._frequency, start)
         ]
         self._times_of_day = _parse_times_of_day(parts, start)
 
@@ -107,11 +108,13 @@ class RecurrenceRule:
         times = [datetime.combine(day, at) for day in matching_days for at in self._times_of_day]
         if not self._positions:
             return times
-        indexes = {place - 1 if place > 0 else len(times) + place for place in self._positions}
-        return [at for place, at in enumerate(times) if place in indexes]
+        indexes = {
+            position - 1 if position > 0 else len(times) + position for position in self._positions
+        }
+        return [at for index, at in enumerate(times) if index in indexes]
 
     def _matches_filters(self, day: date) -> bool:
-        return not any(wanted.isdisjoint(names(day)) for names, wanted in self._filters)
+        return not any(wanted.isdisjoint(values_of(day)) for values_of, wanted in self._filters)
 
     def _period_number(self, day: date) -> int:
         """The number of the period around a day, counted from the start's period, which is 0."""
@@ -127,18 +130,18 @@ class RecurrenceRule:
 
     def _period_days(self, number: int, last: date) -> range:
         """The days of a period, as ordinals; empty if it begins after `last`."""
-        ahead = number * self._interval
+        offset = number * self._interval
         start = self._start.toordinal()
         match self._frequency:
             case "YEARLY":
-                days = _days_of_year(self._start.year + ahead, last)
+                days = _days_of_year(self._start.year + offset, last)
             case "MONTHLY":
-                days = _days_of_month(12 * self._start.year + self._start.month - 1 + ahead, last)
+                days = _days_of_month(12 * self._start.year + self._start.month - 1 + offset, last)
             case "WEEKLY":
-                first = start - (self._start.weekday() - self._week_start) % 7 + 7 * ahead
+                first = start - (self._start.weekday() - self._week_start) % 7 + 7 * offset
                 days = range(first, first + 7)
             case _:
-                days = range(start + ahead, start + ahead + 1)
+                days = range(start + offset, start + offset + 1)
         return days if days and days[0] <= last.toordinal() else range(0)
 
 
@@ -171,38 +174,38 @@ def _days_of_month(number: int, last: date) -> range:
 
 def _day_filters(
     parts: RuleParts, frequency: str, start: datetime
-) -> Iterator[tuple[DayNames, Sequence[Any]]]:
+) -> Iterator[tuple[DayValues, Sequence[Any]]]:
     """The filters that select days; parts that the rule leaves open come from the start."""
-    for part, names in _DAY_NAMES.items():
+    for part, values_of in _DAY_VALUES.items():
         if part in parts:
-            yield names, parts[part]
+            yield values_of, parts[part]
     if "BYDAY" in parts:
         numbered = frequency in ("MONTHLY", "YEARLY")
         whole_year = frequency == "YEARLY" and "BYMONTH" not in parts
-        names = _weekday_of_year if whole_year else _weekday_of_month
-        yield names, [_parse_weekday(each, numbered=numbered) for each in parts["BYDAY"]]
+        values_of = _weekday_of_year if whole_year else _weekday_of_month
+        yield values_of, [_parse_weekday(each, numbered=numbered) for each in parts["BYDAY"]]
     elif frequency == "WEEKLY" or "BYWEEKNO" in parts:
         yield _weekday_only, (start.weekday(),)
     elif frequency != "DAILY" and not parts.keys() & {"BYMONTHDAY", "BYYEARDAY"}:
-        yield _month_day_names, (start.day,)
+        yield _month_day_values, (start.day,)
         if frequency == "YEARLY" and "BYMONTH" not in parts:
-            yield _DAY_NAMES["BYMONTH"], (start.month,)
+            yield _DAY_VALUES["BYMONTH"], (start.month,)
 
 
 def _year_length(year: int) -> int:
     return 366 if isleap(year) else 365
 
 
-def _month_day_names(day: date) -> Sequence[int]:
+def _month_day_values(day: date) -> Sequence[int]:
     return day.day, day.day - monthrange(day.year, day.month)[1] - 1
 
 
-def _year_day_names(day: date) -> Sequence[int]:
+def _year_day_values(day: date) -> Sequence[int]:
     number = day.timetuple().tm_yday
     return number, number - _year_length(day.year) - 1
 
 
-def _week_names(day: date) -> Sequence[int]:
+def _week_values(day: date) -> Sequence[int]:
     year, week, _ = day.isocalendar()
     return week, week - date(year, 12, 28).isocalendar().week - 1
 
@@ -212,14 +215,14 @@ def _weekday_only(day: date) -> Sequence[int]:
 
 
 def _weekday_of_month(day: date) -> Sequence[Any]:
-    return _weekday_names(day, *_month_day_names(day))
+    return _numbered_weekdays(day, *_month_day_values(day))
 
 
 def _weekday_of_year(day: date) -> Sequence[Any]:
-    return _weekday_names(day, *_year_day_names(day))
+    return _numbered_weekdays(day, *_year_day_values(day))
 
 
-def _weekday_names(day: date, from_start: int, from_end: int) -> Sequence[Any]:
+def _numbered_weekdays(day: date, from_start: int, from_end: int) -> Sequence[Any]:
     """The weekday, alone and numbered from both ends: for a second and last but one Monday
     `0, (0, 2), (0, -2)`."""
     weekday = day.weekday()
@@ -231,17 +234,17 @@ def _parse_weekday(given: Any, *, numbered: bool) -> Any:
     return (weekday, given.relative) if numbered and given.relative else weekday
 
 
-_DAY_NAMES: dict[str, DayNames] = {
+_DAY_VALUES: dict[str, DayValues] = {
     "BYMONTH": lambda day: (day.month,),
-    "BYWEEKNO": _week_names,
-    "BYYEARDAY": _year_day_names,
-    "BYMONTHDAY": _month_day_names,
+    "BYWEEKNO": _week_values,
+    "BYYEARDAY": _year_day_values,
+    "BYMONTHDAY": _month_day_values,
 }
 _FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY")
 _SUPPORTED_PARTS = {
     *("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYSETPOS"),
     *("BYDAY", "BYHOUR", "BYMINUTE", "BYSECOND"),
-    *_DAY_NAMES,
+    *_DAY_VALUES,
 }
 
 

@@ -13,13 +13,14 @@ from zoneinfo import ZoneInfo
 from attrs import field, frozen
 from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
-from staffbooking_adapters.ics.reading import Component, UnreadableCalendar
+from staffbooking_adapters.ics.parsing import Component, Property, UnreadableCalendar
 from staffbooking_adapters.ics.rules import RULE_COST, RecurrenceBudget, RecurrenceRule
 from staffbooking_core.domain.companions.availability import DAY, Interval, is_timezone
 
 ZoneClock: TypeAlias = Callable[[datetime], datetime]
 """Converts a local time to the instant in UTC."""
 
+_NOT_DESCRIBED = "names a time zone that it does not describe"
 _MAX_NAME_PARTS = 4
 """Maximum parts of a zone name that are tried; some programs put a prefix before the IANA name."""
 
@@ -40,8 +41,8 @@ def iana_clock(name: str) -> ZoneClock:
     return partial(_from_zone, ZoneInfo(name))
 
 
-def _from_zone(place: ZoneInfo, wall: datetime) -> datetime:
-    return wall.replace(tzinfo=place).astimezone(UTC)
+def _from_zone(zone: ZoneInfo, wall: datetime) -> datetime:
+    return wall.replace(tzinfo=zone).astimezone(UTC)
 
 
 @frozen(eq=False)
@@ -65,16 +66,17 @@ class ZoneResolver:
         return self._cache[name]
 
     def _find_clock(self, name: str) -> ZoneClock:
-        place = WINDOWS_TO_OLSON.get(name, name)
+        iana_name = WINDOWS_TO_OLSON.get(name, name)
         # IANA's `EST` has no daylight saving time; a file's own description may have it.
-        if name in self.described and "/" not in place and place not in _UNAMBIGUOUS_NAMES:
+        is_ambiguous = "/" not in iana_name and iana_name not in _UNAMBIGUOUS_NAMES
+        if name in self.described and is_ambiguous:
             return _build_described_clock(self.described[name], self.window, self.budget)
-        parts = place.strip("/").split("/")[-_MAX_NAME_PARTS:]
+        parts = iana_name.strip("/").split("/")[-_MAX_NAME_PARTS:]
         for start in range(len(parts)):
             if is_timezone(found := "/".join(parts[start:])):
                 return iana_clock(found)
         if name not in self.described:
-            raise UnreadableCalendar("names a time zone that it does not describe")
+            raise UnreadableCalendar(_NOT_DESCRIBED)
         return _build_described_clock(self.described[name], self.window, self.budget)
 
 
@@ -87,8 +89,8 @@ class _DescribedClock:
     initial_offset: timedelta
 
     def __call__(self, wall: datetime) -> datetime:
-        place = bisect_right(self.transitions, wall, key=itemgetter(0))
-        offset = self.transitions[place - 1][1] if place else self.initial_offset
+        past_count = bisect_right(self.transitions, wall, key=itemgetter(0))
+        offset = self.transitions[past_count - 1][1] if past_count else self.initial_offset
         return utc_clock(wall - offset)
 
 
@@ -99,37 +101,50 @@ def _build_described_clock(
     # has ended, within the rule's last year.
     first = window.starts_at.replace(tzinfo=None) - _MAX_TRANSITION_GAP
     last = window.ends_at.replace(tzinfo=None) + 2 * DAY
-    changes: list[tuple[datetime, timedelta]] = []
-    before: list[tuple[datetime, timedelta]] = []
+    transitions: list[tuple[datetime, timedelta]] = []
+    initial_offsets: list[tuple[datetime, timedelta]] = []
     for observance in zone.children:
-        begin, to, was = map(observance.first_property, ("DTSTART", "TZOFFSETTO", "TZOFFSETFROM"))
-        if begin is None or to is None or was is None:
-            raise UnreadableCalendar("names a time zone that it does not describe")
-        start = _require_wall_time(next(begin.values()))
-        times = {
-            start,
-            *(
-                _require_wall_time(at)
-                for given in observance.properties_named("RDATE")
-                for at in given.values()
-            ),
-        }
-        for given in observance.properties_named("RRULE"):
-            budget.spend(RULE_COST)
-            parts = given.rule()
-            until = (
-                min(_require_wall_time(parts["UNTIL"][0]), last) + DAY if "UNTIL" in parts else last
-            )
-            since = start if "COUNT" in parts else min(first, until - _MAX_TRANSITION_GAP)
-            times.update(RecurrenceRule(parts, start).occurrences_between(since, until, budget))
-        changes += [(at, to.offset()) for at in times]
-        before.append((start, was.offset()))
-    if not changes:
-        raise UnreadableCalendar("names a time zone that it does not describe")
-    return _DescribedClock(sorted(changes), min(before)[1])
+        start = _require_wall_time(next(_require_property(observance, "DTSTART").values()))
+        offset_to = _require_property(observance, "TZOFFSETTO").offset()
+        offset_from = _require_property(observance, "TZOFFSETFROM").offset()
+        onsets = _onsets(observance, start, first, last, budget)
+        transitions += [(onset, offset_to) for onset in onsets]
+        initial_offsets.append((start, offset_from))
+    if not transitions:
+        raise UnreadableCalendar(_NOT_DESCRIBED)
+    return _DescribedClock(sorted(transitions), min(initial_offsets)[1])
+
+
+def _onsets(
+    observance: Component,
+    start: datetime,
+    first: datetime,
+    last: datetime,
+    budget: RecurrenceBudget,
+) -> set[datetime]:
+    """The local times at which an observance, standard or daylight, begins (RFC 5545, 3.6.5): at
+    least those from `first` to `last`."""
+    onsets = {start}
+    for dates in observance.properties_named("RDATE"):
+        onsets.update(map(_require_wall_time, dates.values()))
+    for rule in observance.properties_named("RRULE"):
+        budget.spend(RULE_COST)
+        parts = rule.rule()
+        until = last
+        if "UNTIL" in parts:
+            until = min(_require_wall_time(parts["UNTIL"][0]), last) + DAY
+        since = start if "COUNT" in parts else min(first, until - _MAX_TRANSITION_GAP)
+        onsets.update(RecurrenceRule(parts, start).occurrences_between(since, until, budget))
+    return onsets
+
+
+def _require_property(observance: Component, name: str) -> Property:
+    if (found := observance.first_property(name)) is None:
+        raise UnreadableCalendar(_NOT_DESCRIBED)
+    return found
 
 
 def _require_wall_time(given: object) -> datetime:
     if not isinstance(given, datetime):
-        raise UnreadableCalendar("names a time zone that it does not describe")
+        raise UnreadableCalendar(_NOT_DESCRIBED)
     return given.replace(tzinfo=None)

@@ -24,8 +24,8 @@ class ImportsReader:
     async def skipped_rows(
         self, fingerprint: str, after_line: int, limit: int
     ) -> Sequence[SkippedRow]:
-        kept = self.tx.state.skipped_rows.items()
-        rows = [row for (file, line), row in kept if file == fingerprint and line > after_line]
+        skipped = self.tx.state.skipped_rows.items()
+        rows = [row for (file, line), row in skipped if file == fingerprint and line > after_line]
         return sorted(rows, key=lambda row: row.line)[:limit]
 
 
@@ -53,8 +53,8 @@ class ImportsWriter(ImportsReader):
         found = {user.id: user for email in emails if (user := find_by_email(self.tx, email))}
         rows = self.tx.state.companions
         return [
-            (found[number], row.companion if (row := rows.get(number)) else None)
-            for number in sorted(found)
+            (found[user_id], row.companion if (row := rows.get(user_id)) else None)
+            for user_id in sorted(found)
         ]
 
     async def add_staff_members(self, staff_members: Sequence[tuple[NewUser, Companion]]) -> None:

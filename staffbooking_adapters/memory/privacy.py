@@ -35,7 +35,7 @@ class PersonalDataReader:
 
     async def bookings_of(self, user_id: int, after_id: int, limit: int) -> Sequence[Booking]:
         bookings = self.tx.state.bookings
-        every = (bookings[number] for number in sorted(bookings) if number > after_id)
+        every = (bookings[booking_id] for booking_id in sorted(bookings) if booking_id > after_id)
         return [each for each in every if each.party_of(user_id) is not None][:limit]
 
     async def reviews_written_by(self, user_id: int, after_id: int, limit: int) -> Sequence[Review]:
@@ -54,27 +54,27 @@ class PersonalDataReader:
 
     async def inquiries_from(self, email: str) -> Sequence[Inquiry]:
         inquiries = self.tx.state.inquiries
-        every = (inquiries[number] for number in sorted(inquiries))
+        every = (inquiries[inquiry_id] for inquiry_id in sorted(inquiries))
         return [each for each in every if normalize_email(each.email) == normalize_email(email)]
 
     def _all_bookings_of(self, user_id: int) -> list[Booking]:
         bookings = self.tx.state.bookings
-        every = (bookings[number] for number in sorted(bookings))
+        every = (bookings[booking_id] for booking_id in sorted(bookings))
         return [each for each in every if user_id in (each.customer_id, each.companion_id)]
 
     def _all_reviews_by(self, user_id: int) -> list[Review]:
         reviews = self.tx.state.reviews
-        every = (reviews[number] for number in sorted(reviews))
+        every = (reviews[review_id] for review_id in sorted(reviews))
         return [each for each in every if each.reviewer_id == user_id]
 
     def _all_statements_by(self, user_id: int) -> list[DisputeStatement]:
         statements = self.tx.state.dispute_statements
-        every = (statements[number] for number in sorted(statements))
+        every = (statements[statement_id] for statement_id in sorted(statements))
         return [each for each in every if each.author_id == user_id]
 
     def _all_messages_by(self, user_id: int) -> list[Message]:
         messages = self.tx.state.messages
-        every = (messages[number] for number in sorted(messages))
+        every = (messages[message_id] for message_id in sorted(messages))
         return [each for each in every if each.sender_id == user_id]
 
 
@@ -110,11 +110,11 @@ class PersonalDataWriter(PersonalDataReader):
 
     def _forget_checkouts(self, booking_id: int) -> None:
         operations = self.tx.state.operations
-        for number in self.tx.state.operations_of.get(booking_id) or ():
-            operation = operations[number].operation
+        for operation_id in self.tx.state.operations_of.get(booking_id) or ():
+            operation = operations[operation_id].operation
             if operation.is_finished and isinstance(operation.command, OpenCheckout):
                 forgotten = evolve(operation, command=erase_checkout_command(operation.command))
-                operations[number] = evolve(operations[number], operation=forgotten)
+                operations[operation_id] = evolve(operations[operation_id], operation=forgotten)
 
     def _forget_in_audit(self, user_id: int) -> None:
         state, own = self.tx.state, {str(user_id)}
@@ -149,8 +149,8 @@ class PersonalDataWriter(PersonalDataReader):
 
     def _forget_in_conversations(self, user_id: int) -> None:
         state = self.tx.state
-        for number in state.conversations_of.get(user_id) or ():
-            row = state.conversations[number]
+        for conversation_id in state.conversations_of.get(user_id) or ():
+            row = state.conversations[conversation_id]
             conversation = row.conversation
             members = [
                 evolve(each, name=ERASED_NAME) if each.user_id == user_id else each
@@ -160,7 +160,7 @@ class PersonalDataWriter(PersonalDataReader):
             if conversation.customer_id == user_id and conversation.event_ref is not None:
                 state.group_by_event.discard((user_id, conversation.event_ref))
                 conversation = evolve(conversation, event_ref=None)
-            state.conversations[number] = evolve(row, conversation=conversation)
+            state.conversations[conversation_id] = evolve(row, conversation=conversation)
 
     async def _forget_address(self, email: str) -> None:
         state = self.tx.state
@@ -169,16 +169,16 @@ class PersonalDataWriter(PersonalDataReader):
             for entry in list(state.audit.values()):
                 if (entry.subject, entry.subject_id) == (AuditSubject.INQUIRY, str(inquiry.id)):
                     state.audit[entry.id] = erase_audit_entry(entry)
-        for place, row in list(state.skipped_rows.items()):
+        for file_and_line, row in list(state.skipped_rows.items()):
             if row.email is not None and normalize_email(row.email) == normalize_email(email):
-                state.skipped_rows[place] = evolve(row, email=None)
+                state.skipped_rows[file_and_line] = evolve(row, email=None)
 
     def _delete_key(self, key: ApiKey) -> None:
         self.tx.state.keys.discard(key.id)
         self.tx.state.key_by_digest.discard(key.digest)
         calls = self.tx.shared.key_calls
-        for place in [place for place in calls if place[0] == key.id]:
-            del calls[place]
+        for key_and_hour in [key_and_hour for key_and_hour in calls if key_and_hour[0] == key.id]:
+            del calls[key_and_hour]
 
     def _forget_saved(self, user_id: int) -> None:
         """Delete whom the user saved, and the user as saved by others."""

@@ -14,12 +14,14 @@ from staffbooking_core.ports import BOOKING_OVERLAP
 
 def bookings_of(state: MemoryState, companion_id: int) -> Iterator[Booking]:
     """Every booking of a companion, in the order of creation."""
-    return (state.bookings[number] for number in state.bookings_of.get(companion_id) or ())
+    return (state.bookings[booking_id] for booking_id in state.bookings_of.get(companion_id) or ())
 
 
 def bookings_after(state: MemoryState, after_id: int) -> list[Booking]:
     """Every booking above an id, in id order."""
-    return [state.bookings[number] for number in sorted(state.bookings) if number > after_id]
+    return [
+        state.bookings[booking_id] for booking_id in sorted(state.bookings) if booking_id > after_id
+    ]
 
 
 def all_busy_intervals(state: MemoryState, companion_id: int) -> list[Interval]:
@@ -44,7 +46,7 @@ def overlaps(one: Booking, other: Booking, buffer: timedelta = timedelta()) -> b
 
 
 def require_free_slot(state: MemoryState, booking: Booking) -> None:
-    """Raise ConstraintViolated(OVERLAP) if the booking would hold time that another one holds."""
+    """Raise ConstraintViolated(BOOKING_OVERLAP) if another booking holds the booking's time."""
     if not booking.holds_slot:
         return
     for other in bookings_of(state, booking.companion_id):

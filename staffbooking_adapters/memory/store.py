@@ -259,33 +259,35 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
 
 def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
     old = [each.id for each in state.inquiries.values() if each.created_at <= older_than]
-    for number in old:
-        state.inquiries.discard(number)
+    for inquiry_id in old:
+        state.inquiries.discard(inquiry_id)
     return len(old)
 
 
 def _drop_alerts(state: MemoryState, older_than: datetime) -> int:
     old = [
-        number for number, row in state.alerts.items() if row.is_sent and row.alert.at <= older_than
+        alert_id
+        for alert_id, row in state.alerts.items()
+        if row.is_sent and row.alert.at <= older_than
     ]
-    for number in old:
-        state.alerts.discard(number)
+    for alert_id in old:
+        state.alerts.discard(alert_id)
     return len(old)
 
 
 def _drop_reconciliations(state: MemoryState, older_than: datetime) -> int:
     old = [
-        number
-        for number, row in state.reconciliations.items()
+        run_id
+        for run_id, row in state.reconciliations.items()
         if row.run.finished_at is not None and row.run.finished_at <= older_than
     ]
-    for number in old:
-        state.reconciliations.discard(number)
+    for run_id in old:
+        state.reconciliations.discard(run_id)
     return len(old)
 
 
 def _drop_key_calls(tx: MemoryTransaction, older_than: datetime) -> int:
-    old = [place for place in tx.shared.key_calls if place[1] <= older_than]
-    for place in old:
-        del tx.shared.key_calls[place]
+    old = [key_and_hour for key_and_hour in tx.shared.key_calls if key_and_hour[1] <= older_than]
+    for key_and_hour in old:
+        del tx.shared.key_calls[key_and_hour]
     return len(old)

@@ -87,10 +87,10 @@ def encode_email(email: Email, sender: Mailbox, base_url: str, now: datetime) ->
     if email.unsubscribe_url is not None:
         message["List-Unsubscribe"] = f"<{email.unsubscribe_url}>"
         message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
-    context = {"letter": email, "service": to_single_line(sender.name), "base_url": base_url}
+    context = {"email": email, "service": to_single_line(sender.name), "base_url": base_url}
     message.set_content(_plain_text(email, sender.name, base_url))
     message.add_alternative(
-        _TEMPLATE_ENVIRONMENT.get_template("letter.html").render(context), subtype="html"
+        _TEMPLATE_ENVIRONMENT.get_template("email.html").render(context), subtype="html"
     )
     return EncodedEmail(sender.address, recipient, _encode_checked(message), is_international)
 
@@ -99,7 +99,7 @@ def encode_address(address: str) -> str:
     """An address with its domain in ASCII, as servers require it. Raises UndeliverableEmail if it
     has no such form."""
     local, _, domain = address.rpartition("@")
-    if "=?" in address or any(not sign.isprintable() or sign.isspace() for sign in address):
+    if "=?" in address or any(not char.isprintable() or char.isspace() for char in address):
         raise UndeliverableEmail("the address contains characters that mail does not allow")
     try:
         # Python's codec implements IDNA 2003, which maps straße.de to strasse.de, another domain.
@@ -113,7 +113,7 @@ def encode_address(address: str) -> str:
 def to_single_line(text: str) -> str:
     """A text that is safe in a header: without line breaks, which would start another header, and
     without encoded words (RFC 2047), which may contain them."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line.replace("=?", "= ?")
 
 

@@ -31,6 +31,7 @@ KEEPALIVE_TIMEOUT_SECONDS = 2.0
 """Seconds within which a reused connection must answer: a dead one would use up the mail's whole
 timeout."""
 
+QUIT_TIMEOUT_SECONDS = 1.0
 CHECK_TIMEOUT_SECONDS = 3.0
 """Seconds of a check whether the server can be used."""
 
@@ -97,14 +98,16 @@ class SmtpNotifier:
         return None
 
     async def close(self) -> None:
-        """Send QUIT and close the connection; waits at most a second."""
+        """Send QUIT and close the connection; waits at most QUIT_TIMEOUT_SECONDS."""
         client, self._client = self._client, None
         if client is None:
             return
         try:
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(QUIT_TIMEOUT_SECONDS):
                 await client.quit()
         except (SMTPException, OSError):
+            pass  # The server has gone.
+        finally:
             client.close()
 
     async def _send(self, mail: EncodedEmail) -> None:

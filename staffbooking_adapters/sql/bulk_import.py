@@ -13,8 +13,8 @@ from sqlalchemy import bindparam, delete, insert, select, text, true, update
 
 from staffbooking_adapters.sql.accounts.people import add_terms, save_terms
 from staffbooking_adapters.sql.accounts.store import NEW_USER_DEFAULTS, to_user
+from staffbooking_adapters.sql.companions.batch_writes import save_companions
 from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
-from staffbooking_adapters.sql.companions.writer import save_companions
 from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import batch_rows, in_array, upsert

@@ -48,7 +48,7 @@ class PostgresHints(LocalHints):
     """
 
     def __init__(self, database: PostgresDatabase) -> None:
-        """`database` should be one whose commits do not wait for the disk. `close` closes it."""
+        """`database` should be one whose commits do not wait for the disk. It stays open."""
         super().__init__()
         self._database = database
         self._process_id = secrets.token_hex(8)

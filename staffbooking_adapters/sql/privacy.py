@@ -38,7 +38,7 @@ from staffbooking_adapters.sql.engine.dialect import batch_rows, json_items_clea
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.messaging.conversations import MESSAGE_COLUMNS, to_message
+from staffbooking_adapters.sql.messaging.conversation_queries import MESSAGE_COLUMNS, to_message
 from staffbooking_adapters.sql.notifications.store import INQUIRY_COLUMNS, to_inquiry
 from staffbooking_adapters.sql.payments.payees import PAYEE_COLUMNS, PayeesWriter, to_payee
 from staffbooking_adapters.sql.schema.accounts import (

@@ -33,9 +33,10 @@ from staffbooking_adapters.sql.companions.calendar_subscriptions import (
     CalendarSubscriptionsWriter,
 )
 from staffbooking_adapters.sql.companions.portfolio import PortfolioReader, PortfolioWriter
-from staffbooking_adapters.sql.companions.reader import CompanionsReader, CompanionsWriter
+from staffbooking_adapters.sql.companions.reader import CompanionsReader
 from staffbooking_adapters.sql.companions.reviews import ReviewsReader, ReviewsWriter
 from staffbooking_adapters.sql.companions.saved import SavedReader, SavedWriter
+from staffbooking_adapters.sql.companions.writer import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection, Database
 from staffbooking_adapters.sql.engine.dialect import upsert
 from staffbooking_adapters.sql.engine.open import open_database, open_sqlite
@@ -206,11 +207,12 @@ class SqlStore:
         return await prune(self.database, self.admission.counter_database, now, policy)
 
     async def close(self) -> None:
-        """Finish what is running, and close every connection."""
-        await self.hints.close()
-        await self.admission.close()
-        await self.admission.counter_database.close()
-        await self.database.close()
+        """Finish what is running, and close every connection, also after an error."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.database.close)
+            stack.push_async_callback(self.admission.counter_database.close)
+            stack.push_async_callback(self.admission.close)
+            stack.push_async_callback(self.hints.close)
 
 
 async def open_store(url: str, policy: Policy) -> SqlStore:
@@ -237,7 +239,10 @@ async def open_counter_database(url: str) -> Database:
     if address.get_backend_name() == "postgresql":
         return await open_database(url, rate_windows_metadata, pool_size=2, synchronous="OFF")
     path = Path(f"{address.database}-windows")
-    counter = await open_sqlite(path, rate_windows_metadata, synchronous="OFF")
-    for statement in rate_limits.CREATE_RATE_WINDOWS:
-        await counter.execute(statement)
-    return counter
+    async with AsyncExitStack() as stack:
+        counter_database = await open_sqlite(path, rate_windows_metadata, synchronous="OFF")
+        stack.push_async_callback(counter_database.close)
+        for statement in rate_limits.CREATE_RATE_WINDOWS:
+            await counter_database.execute(statement)
+        stack.pop_all()
+    return counter_database

@@ -9,7 +9,7 @@ from attrs import frozen
 from stripe import AuthenticationError, StripeClient, StripeError
 
 from staffbooking_adapters.stripe.documents import get_path, list_all
-from staffbooking_adapters.stripe.errors import to_payments_error
+from staffbooking_adapters.stripe.errors import to_processor_error
 from staffbooking_adapters.stripe.events import EVENT_TYPES, THIN_EVENT_TYPES
 from staffbooking_core.ports.processor import CheckupFinding
 
@@ -55,7 +55,7 @@ async def check_setup(
             )
             return
         except StripeError as error:
-            yield CheckupFinding(name, False, f"can't be read: {to_payments_error(error)}")
+            yield CheckupFinding(name, False, f"can't be read: {to_processor_error(error)}")
             continue
         for finding in findings:
             yield finding

@@ -50,7 +50,7 @@ _MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 _SECRET_PATTERN: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
 
 
-def to_payments_error(error: StripeError) -> ProcessorError:
+def to_processor_error(error: StripeError) -> ProcessorError:
     """The core's error for an error of the SDK."""
     status, details = error.http_status, error.error
     if status is None or status >= 500 or details is None:
@@ -85,11 +85,9 @@ def _redacted_text(error: StripeError) -> str:
 
 def _retry_after(error: StripeError) -> float | None:
     header = (error.headers or {}).get("retry-after", "")
-    return (
-        min(float(header), _MAX_RETRY_AFTER_SECONDS)
-        if header.isascii() and header.isdigit()
-        else None
-    )
+    if not (header.isascii() and header.isdigit()):
+        return None
+    return min(float(header), _MAX_RETRY_AFTER_SECONDS)
 
 
 @contextmanager
@@ -103,7 +101,7 @@ def translate_errors(timeout_seconds: float) -> Iterator[None]:
         raise OutcomeUnknown("no answer in time") from None
     except StripeError as error:
         # The SDK's error contains the whole response, which must not reach the logs.
-        raise to_payments_error(error) from None
+        raise to_processor_error(error) from None
 
 
 @contextmanager

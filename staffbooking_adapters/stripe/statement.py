@@ -52,20 +52,20 @@ StatementLine: TypeAlias = tuple[int | None, str | None, str, str, int, int]
 
 async def list_movements(api: V1Services, tags: DeploymentTags) -> AsyncIterator[Movement]:
     """All movements of the balance, ordered by intent. Raises the core's errors."""
-    spool = await to_thread.run_sync(_MovementSorter)
+    sorter = await to_thread.run_sync(_MovementSorter)
     try:
         page = await _with_retries(
             partial(api.balance_transactions.list_async, {"limit": 100, "expand": ["data.source"]})
         )
         while page.data:
             lines = [line for each in page.data for line in _statement_lines(each.to_dict(), tags)]
-            await to_thread.run_sync(spool.add, lines)
+            await to_thread.run_sync(sorter.add, lines)
             page = await _with_retries(page.next_page_async)
-        while batch := await to_thread.run_sync(spool.next_batch):
+        while batch := await to_thread.run_sync(sorter.next_batch):
             for movement in batch:
                 yield movement
     finally:
-        spool.close()
+        sorter.close()
 
 
 async def _with_retries(fetch: Callable[[], Awaitable[T]]) -> T:

@@ -45,18 +45,20 @@ def list_(
     from staffbooking_core.usecases.accounts import administration
     from staffbooking_core.usecases.companions import approvals
 
-    wanted = None if status is None else companions_companion.Approval(status)
+    approval = None if status is None else companions_companion.Approval(status)
 
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[Mapping[str, Any]]:
+        async def records() -> AsyncIterator[Mapping[str, Any]]:
             last_id = 0
-            while page := await approvals.list_companions_after(ports, last_id, PAGE_SIZE, wanted):
+            while page := await approvals.list_companions_after(
+                ports, last_id, PAGE_SIZE, approval
+            ):
                 emails = await administration.emails_of(ports, [each.id for each in page])
                 for each in page:
                     yield admin_companion_record(each, ports.policy.currency, emails)
                 last_id = page[-1].id
 
-        await render.print_list("companions", COLUMNS, found(), as_json)
+        await render.print_list("companions", COLUMNS, records(), as_json)
 
     run_command(work)
 
@@ -133,8 +135,10 @@ def import_(
             render.print_note(
                 f"staffbooking: resuming after line {begun.line}, as of {begun.at:%F %T}Z"
             )
-        with render.progress(f"importing {path.name}", file.size, "rows", as_json) as tell:
-            done = await import_file(ports, file, begun, tell)
+        with render.progress(
+            f"importing {path.name}", file.size, "rows", as_json
+        ) as report_progress:
+            done = await import_file(ports, file, begun, report_progress)
         counts = {"imported": done.imported, "updated": done.updated}
         await render.print_outcome(
             counts, "skipped", _SKIPPED_COLUMNS, iterate_skipped_rows(ports, done), as_json

@@ -37,6 +37,6 @@ def check(as_json: AsJson = False) -> None:
 
     from staffbooking_adapters import wiring
 
-    if lacking := anyio.run(wiring.find_schema_problem, read_settings()):
-        raise CommandRefused(lacking)
+    if mismatch := anyio.run(wiring.find_schema_problem, read_settings()):
+        raise CommandRefused(mismatch)
     _print_state("The schema is this version's.", as_json)

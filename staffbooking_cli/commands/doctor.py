@@ -78,23 +78,25 @@ async def _checks_with_error(name: str, checks: AsyncIterator[Check]) -> AsyncIt
 async def _check_settings() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
-    wanted = read_settings()
-    policy, kind = wanted.policy, wanted.database_url.partition("+")[0]
+    settings = read_settings()
+    policy, kind = settings.policy, settings.database_url.partition("+")[0]
     yield _make_check("settings", f"{kind}, base URL {policy.base_url}, {policy.currency.code}")
-    if wanted.has_default_secret:
+    if settings.has_default_secret:
         detail = "the default, known to everybody: set STAFFBOOKING_SECRET_KEY for other than tests"
         yield _make_check("secret", detail)
     else:
         yield _make_check("secret", "is set")
-    wrong = wiring.find_files_problem(wanted)
-    yield _make_check("files", "can be stored" if wrong is None else wrong.text, ok=wrong is None)
+    problem = wiring.find_files_problem(settings)
+    yield _make_check(
+        "files", "can be stored" if problem is None else problem.text, ok=problem is None
+    )
 
 
 async def _check_schema() -> AsyncIterator[Check]:
     from staffbooking_adapters import wiring
 
-    lacking = await wiring.find_schema_problem(read_settings())
-    yield _make_check("schema", lacking or "is this version's", ok=lacking is None)
+    mismatch = await wiring.find_schema_problem(read_settings())
+    yield _make_check("schema", mismatch or "is this version's", ok=mismatch is None)
 
 
 # With the ports open --------------------------------------------------------------------
@@ -123,8 +125,8 @@ async def _check_processor(ports: Ports) -> AsyncIterator[Check]:
     within = ports.policy.processor_timeout.total_seconds()
     findings = await ports.payments.checkup(within)
     yield _make_check("processor", f"{ports.payments.name}{simulated}")
-    for found in findings:
-        yield _make_check(f"processor: {found.name}", found.detail, found.ok)
+    for finding in findings:
+        yield _make_check(f"processor: {finding.name}", finding.detail, finding.ok)
 
 
 async def _check_clock(ports: Ports) -> AsyncIterator[Check]:
@@ -163,10 +165,17 @@ async def _check_payouts(ports: Ports) -> AsyncIterator[Check]:
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
         pending_payouts = await view.bookings.open_payouts(_MAX_LISTED)
-        frozen = [one for one in pending_payouts if one.payout_status is PayoutStatus.FROZEN]
-        payees = {one.companion_id: await view.accounts.user(one.companion_id) for one in frozen}
-    disabled = {id for id, user in payees.items() if user is not None and user.disabled_at}
-    held = [one.code for one in frozen if one.companion_id in disabled]
+        frozen = [
+            booking for booking in pending_payouts if booking.payout_status is PayoutStatus.FROZEN
+        ]
+        payees = {
+            booking.companion_id: await view.accounts.user(booking.companion_id)
+            for booking in frozen
+        }
+    disabled_ids = {
+        user_id for user_id, user in payees.items() if user is not None and user.disabled_at
+    }
+    held = [booking.code for booking in frozen if booking.companion_id in disabled_ids]
     due = [
         booking.payout_due_at
         for booking in pending_payouts
@@ -194,11 +203,10 @@ async def _check_refunds(ports: Ports) -> AsyncIterator[Check]:
 async def _check_work(ports: Ports) -> AsyncIterator[Check]:
     from staffbooking_core.usecases import health
 
-    backlog = [found for found in await health.get_backlog(ports) if found.count]
+    backlog = [row for row in await health.get_backlog(ports) if row.count]
     parts = [
-        f"{found.count} {found.kind}"
-        f" (the oldest {_format_span(timedelta(seconds=found.oldest))} late)"
-        for found in backlog
+        f"{row.count} {row.kind} (the oldest {_format_span(timedelta(seconds=row.oldest))} late)"
+        for row in backlog
     ]
     async with ports.store.read_view() as view:
         alerts = await view.alerts.alerts(1)

@@ -34,12 +34,12 @@ def list_(as_json: AsJson = False) -> None:
     from staffbooking_core.usecases.notifications import inquiries as notifications_inquiries
 
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[InquiryRecord]:
+        async def records() -> AsyncIterator[InquiryRecord]:
             async for each in iterate_pages(
                 lambda after, limit: notifications_inquiries.list_inquiries(ports, after, limit)
             ):
                 yield inquiry_record(each)
 
-        await render.print_list("inquiries", COLUMNS, found(), as_json)
+        await render.print_list("inquiries", COLUMNS, records(), as_json)
 
     run_command(work)

@@ -42,11 +42,11 @@ async def _find_faults(ports: Ports) -> tuple[list[dict[str, Any]], int]:
     from staffbooking_core.usecases.payments import ledger_check
 
     faults, checked = [], 0
-    with render.progress("bookings checked") as tell:
+    with render.progress("bookings checked") as report_progress:
         async for found in ledger_check.check_ledger(ports):
             if isinstance(found, int):
                 checked = found
-                tell(checked)
+                report_progress(checked)
             else:
                 faults.append({"booking_code": found.booking_code, "text": found.text})
     return faults, checked

@@ -15,10 +15,10 @@ def openapi(as_json: AsJson = True) -> None:
     from staffbooking_http.docs.openapi import build_document
     from staffbooking_http.routes import ENDPOINTS_BY_TAG, SANDBOX_ENDPOINTS_BY_TAG
 
-    wanted = read_settings()
+    settings = read_settings()
     families = (
         {**ENDPOINTS_BY_TAG, **SANDBOX_ENDPOINTS_BY_TAG}
-        if wanted.policy.sandbox
+        if settings.policy.sandbox
         else ENDPOINTS_BY_TAG
     )
-    render.print_json(build_document(families, wanted.policy))
+    render.print_json(build_document(families, settings.policy))

@@ -49,11 +49,11 @@ async def _reconcile(ports: Ports, apply: bool) -> dict[str, Any]:
     from staffbooking_core.usecases.payments import statement
 
     progress, differences = statement.ReconciliationProgress(), []
-    with render.progress("bookings compared") as tell:
+    with render.progress("bookings compared") as report_progress:
         async for found in statement.reconcile_statement(ports, apply=apply):
             if isinstance(found, statement.ReconciliationProgress):
                 progress = found
-                tell(progress.checked)
+                report_progress(progress.checked)
             else:
                 differences.append({"booking_code": found.booking_code, "text": found.text})
     return {

@@ -38,18 +38,18 @@ def list_(
     from staffbooking_core.domain.companions import portfolio
     from staffbooking_core.usecases.companions import approvals
 
-    wanted = None if status is None else portfolio.PortfolioItemStatus(status)
+    item_status = None if status is None else portfolio.PortfolioItemStatus(status)
 
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[dict[str, Any]]:
+        async def records() -> AsyncIterator[dict[str, Any]]:
             async for item in iterate_pages(
                 lambda after, limit: approvals.list_portfolio_items_after(
-                    ports, after, limit, wanted
+                    ports, after, limit, item_status
                 )
             ):
                 yield _item_record(item)
 
-        await render.print_list("portfolio", COLUMNS, found(), as_json)
+        await render.print_list("portfolio", COLUMNS, records(), as_json)
 
     run_command(work)
 

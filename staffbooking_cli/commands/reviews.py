@@ -54,14 +54,14 @@ def list_(
     async def work(ports: Ports) -> None:
         person = None if user is None else (await administration.get_user(ports, user)).id
 
-        async def found() -> AsyncIterator[dict[str, Any]]:
+        async def records() -> AsyncIterator[dict[str, Any]]:
             async for one in iterate_pages(
                 lambda after, limit: reviews.list_reviews_after(ports, after, limit)
             ):
                 if person in (None, one.reviewer_id, one.reviewee_id):
                     yield _record(one)
 
-        await render.print_list("reviews", COLUMNS, found(), as_json)
+        await render.print_list("reviews", COLUMNS, records(), as_json)
 
     run_command(work)
 

@@ -69,22 +69,24 @@ async def _reseal_all(ports: Ports) -> tuple[_Resealed, _Resealed]:
     from staffbooking_core.usecases.companions import calendar_subscriptions
     from staffbooking_core.usecases.webhooks import endpoints
 
-    with render.progress("webhooks re-sealed") as tell:
-        webhooks = await _reseal_batches(ports, endpoints.reseal_secrets, tell)
-    with render.progress("calendars re-sealed") as tell:
-        calendars = await _reseal_batches(ports, calendar_subscriptions.reseal_addresses, tell)
+    with render.progress("webhooks re-sealed") as report_progress:
+        webhooks = await _reseal_batches(ports, endpoints.reseal_secrets, report_progress)
+    with render.progress("calendars re-sealed") as report_progress:
+        calendars = await _reseal_batches(
+            ports, calendar_subscriptions.reseal_addresses, report_progress
+        )
     return webhooks, calendars
 
 
 async def _reseal_batches(
     ports: Ports,
     reseal: Callable[[Ports, int, int], Awaitable[_Batch]],
-    tell: Callable[[int], None],
+    report_progress: Callable[[int], None],
 ) -> _Resealed:
     resealed, last = 0, 0
     broken: list[int] = []
     while (done := await reseal(ports, last, RESEAL_BATCH_SIZE)).last_id:
         resealed, last = resealed + done.changed, done.last_id
         broken += done.broken
-        tell(resealed)
+        report_progress(resealed)
     return {"resealed": resealed, "broken": broken}

@@ -30,12 +30,12 @@ def serve(
     from staffbooking_cli.running import open_socket
 
     garbage.collect_while_loading()
-    first = read_settings()
-    configure_logging(first.log_format, first.log_level)
+    logging_settings = read_settings()
+    configure_logging(logging_settings.log_format, logging_settings.log_level)
     with open_socket(host, port) as listening:
         address, bound_port = listening.getsockname()[:2]
-        wanted = read_settings(address, STAFFBOOKING_BASE_URL=_default_base_url(host, bound_port))
-        anyio.run(_run_server, wanted, listening, backend_options={"use_uvloop": True})
+        settings = read_settings(address, STAFFBOOKING_BASE_URL=_default_base_url(host, bound_port))
+        anyio.run(_run_server, settings, listening, backend_options={"use_uvloop": True})
 
 
 def _default_base_url(host: str, port: int) -> str:
@@ -44,7 +44,7 @@ def _default_base_url(host: str, port: int) -> str:
     return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
 
 
-async def _run_server(wanted: Settings, listening: socket.socket) -> None:
+async def _run_server(settings: Settings, listening: socket.socket) -> None:
     import anyio
 
     from staffbooking_cli.running import start_server, stop_on_signal
@@ -53,22 +53,24 @@ async def _run_server(wanted: Settings, listening: socket.socket) -> None:
 
     async with stop_on_signal() as stop, AsyncExitStack() as stack:
         host, port = listening.getsockname()[:2]
-        await _wait_for_database(wanted, listening, stop)
-        ports = await stack.enter_async_context(lasting_ports(wanted, stop))
+        await _wait_for_database(settings, listening, stop)
+        ports = await stack.enter_async_context(lasting_ports(settings, stop))
         if ports is None:
             return
         jobs = await stack.enter_async_context(anyio.create_task_group())
-        await start_server(jobs, wanted, listening, stop, ports)
+        await start_server(jobs, settings, listening, stop, ports)
         listening.close()  # The server has duplicated it.
         render.print_note(f"Listening on {host} port {port}; Ctrl-C stops it.")
         if "STAFFBOOKING_BASE_URL" not in os.environ:
-            address = wanted.policy.base_url
+            address = settings.policy.base_url
             render.print_note(f"STAFFBOOKING_BASE_URL is not set: links lead to {address}")
         # A real processor posts its events; the fake one needs this job to deliver them.
         jobs.start_soon(run_jobs, ports, stop, [SANDBOX_EVENTS_JOB])
 
 
-async def _wait_for_database(wanted: Settings, listening: socket.socket, stop: anyio.Event) -> None:
+async def _wait_for_database(
+    settings: Settings, listening: socket.socket, stop: anyio.Event
+) -> None:
     """Serve maintenance responses until the database is reachable and has this version's
     schema."""
     from staffbooking_http.server.server import serve_maintenance
@@ -77,11 +79,11 @@ async def _wait_for_database(wanted: Settings, listening: socket.socket, stop: a
 
     async def is_ready() -> bool:
         nonlocal last_problem
-        if (what := await find_schema_problem(wanted)) is not None and what != last_problem:
+        if (problem := await find_schema_problem(settings)) is not None and problem != last_problem:
             host, port = listening.getsockname()[:2]
-            render.print_note(f"Answering 503 on {host} port {port} for now: {what}")
-            last_problem = what
-        return what is None
+            render.print_note(f"Answering 503 on {host} port {port} for now: {problem}")
+            last_problem = problem
+        return problem is None
 
     if not await is_ready():
-        await serve_maintenance(wanted, listening_socket=listening, stop=stop, is_ready=is_ready)
+        await serve_maintenance(settings, listening_socket=listening, stop=stop, is_ready=is_ready)

@@ -121,13 +121,13 @@ def list_(as_json: AsJson = False) -> None:
     from staffbooking_core.usecases.accounts import administration
 
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[dict[str, Any]]:
+        async def records() -> AsyncIterator[dict[str, Any]]:
             async for user in iterate_pages(
                 lambda after, limit: administration.list_users_after(ports, after, limit)
             ):
                 yield _user_record(user)
 
-        await render.print_list("users", COLUMNS, found(), as_json)
+        await render.print_list("users", COLUMNS, records(), as_json)
 
     run_command(work)
 
@@ -159,9 +159,9 @@ def subscribe(
     from staffbooking_core.domain.accounts.users import Subscription
     from staffbooking_core.usecases.accounts import administration
 
-    wanted = Subscription(tier)
+    subscription = Subscription(tier)
     _change_and_show(
-        lambda ports: administration.set_subscription(ports, email, wanted, until),
+        lambda ports: administration.set_subscription(ports, email, subscription, until),
         "subscribe",
         email,
         reason,

@@ -72,12 +72,12 @@ def list_(as_json: AsJson = False) -> None:
     """List all endpoints that are not deleted, ordered by id."""
 
     async def work(ports: Ports) -> None:
-        async def found() -> AsyncIterator[dict[str, Any]]:
+        async def records() -> AsyncIterator[dict[str, Any]]:
             async for each in iterate_endpoints(ports):
                 owner = {"owner_id": each.owner.id, "owner_email": each.owner.email}
                 yield {**_endpoint_record(each.endpoint), **owner}
 
-        await render.print_list("webhooks", COLUMNS, found(), as_json)
+        await render.print_list("webhooks", COLUMNS, records(), as_json)
 
     run_command(work)
 

@@ -40,11 +40,11 @@ def worker(
         typer.echo(f"{done} pieces of work done, nothing is due.")
 
 
-async def _run_until_stopped(wanted: Settings) -> None:
+async def _run_until_stopped(settings: Settings) -> None:
     from staffbooking_cli.running import stop_on_signal
     from staffbooking_worker.main import run_worker
 
-    async with stop_on_signal() as stop, lasting_ports(wanted, stop) as ports:
+    async with stop_on_signal() as stop, lasting_ports(settings, stop) as ports:
         if ports is None:
             return
         garbage.collect_as_usual()

@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 from attrs import frozen
 
 from staffbooking_cli.errors import CommandRefused
-from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
-from staffbooking_cli.sample.market import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.companions import GUIDE_SERVICE, KNOWN_STAFF, PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.participants import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
 from staffbooking_cli.sample.seed import DemoSample
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.ports import Ports

@@ -9,8 +9,8 @@ from random import Random
 from attrs import frozen
 
 from staffbooking_cli.sample import texts
-from staffbooking_cli.sample.stage import Person, StaffMember, Stage
-from staffbooking_cli.sample.walk import Story
+from staffbooking_cli.sample.actions import Person, SampleActions, StaffMember
+from staffbooking_cli.sample.scenario_runner import Scenario
 from staffbooking_core.domain.bookings.lifecycle import Trigger
 
 _SEED = 20270302
@@ -38,8 +38,8 @@ def plan_past_bookings(
 ) -> Iterator[PastBooking]:
     """The past bookings of staff members, each with the number of theirs."""
     random = Random(_SEED)
-    for member, number in staff:
-        for wave in sorted(random.sample(range(_WAVES), number)):
+    for member, count in staff:
+        for wave in sorted(random.sample(range(_WAVES), count)):
             rating = random.choice(_RATINGS)
             responds = rating < 4 or random.random() < _RESPONSE_SHARE
             yield PastBooking(
@@ -52,23 +52,25 @@ def plan_past_bookings(
             )
 
 
-async def tell_past_booking(stage: Stage, now: datetime, plan: PastBooking) -> Story:
+async def past_booking_scenario(
+    actions: SampleActions, now: datetime, plan: PastBooking
+) -> Scenario:
     """From the request to the review and the answer to it."""
     day = now - timedelta(days=plan.days_ago)
     yield day - timedelta(days=14)
-    event = await stage.find_event([plan.staff], day, day + timedelta(days=21), 4)
+    event = await actions.find_event([plan.staff], day, day + timedelta(days=21), 4)
     if event is None:
         return
     place = texts.VENUES[plan.staff.city][plan.days_ago % len(texts.VENUES[plan.staff.city])]
-    booking = await stage.request(plan.customer, event, place)
+    booking = await actions.request(plan.customer, event, place)
     yield day - timedelta(days=13)
-    await stage.accept(plan.staff, booking)
-    await stage.pay(plan.customer, booking)
+    await actions.accept(plan.staff, booking)
+    await actions.pay(plan.customer, booking)
     yield event.starts_at - timedelta(minutes=20)
-    await stage.act(plan.staff, booking, Trigger.CHECK_IN)
+    await actions.apply_trigger(plan.staff, booking, Trigger.CHECK_IN)
     yield (event.ends_at + timedelta(hours=30)).replace(hour=10, minute=20)
-    await stage.act(plan.customer, booking, Trigger.CONFIRM)
-    review_id = await stage.review(plan.customer, booking, plan.rating, plan.comment)
+    await actions.apply_trigger(plan.customer, booking, Trigger.CONFIRM)
+    review_id = await actions.review(plan.customer, booking, plan.rating, plan.comment)
     if plan.response:
         yield (event.ends_at + timedelta(hours=54)).replace(hour=8, minute=5)
-        await stage.respond(plan.staff, review_id, plan.response)
+        await actions.respond(plan.staff, review_id, plan.response)

@@ -6,7 +6,7 @@ import anyio.to_thread
 
 from staffbooking_cli.sample import texts
 from staffbooking_cli.sample.art import portraits, scenes
-from staffbooking_cli.sample.market import SamplePerson
+from staffbooking_cli.sample.companions import SamplePerson
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.inputs import AddPortfolioItem, ChangeProfile

@@ -11,21 +11,21 @@ from attrs import frozen
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_cli.errors import CommandRefused
-from staffbooking_cli.sample import history, market, pictures
-from staffbooking_cli.sample.cast import (
+from staffbooking_cli.sample import companions, history, pictures
+from staffbooking_cli.sample.actions import Person, SampleActions, StaffMember
+from staffbooking_cli.sample.companions import PASSWORD, STAFF_EMAIL, SamplePerson
+from staffbooking_cli.sample.participants import (
     ADMIN_EMAIL,
     ADMIN_NAME,
     CUSTOMER_EMAIL,
     ENTERPRISE_EMAIL,
     GUESTS,
     SECOND_CUSTOMER_EMAIL,
-    Cast,
+    Participants,
 )
-from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL, SamplePerson
-from staffbooking_cli.sample.stage import Person, StaffMember, Stage
-from staffbooking_cli.sample.stories import tell_all
-from staffbooking_cli.sample.telling import Telling
-from staffbooking_cli.sample.walk import return_to_present, run_stories, set_clock_back
+from staffbooking_cli.sample.scenario_context import ScenarioContext
+from staffbooking_cli.sample.scenario_runner import return_to_present, run_scenarios, set_clock_back
+from staffbooking_cli.sample.scenarios import all_scenarios
 from staffbooking_core.domain.accounts.api_keys import (
     Permission,
     digest_api_key,
@@ -93,14 +93,14 @@ async def is_sample_missing(ports: Ports) -> bool:
 
 async def fill_database(ports: Ports) -> None:
     """Insert the sample: people, then what they did until today. Of a sample whose start was
-    interrupted, only the people are completed: its past is not walked twice."""
+    interrupted, only the people are completed: its scenarios do not run twice."""
     now = ports.clock.wall()
-    people = market.sample_companions(now.date())
+    people = companions.sample_companions(now.date())
     if await overview.list_all_bookings(ports, limit=1):
         await _import_people(ports, people)
         await _create_customers(ports)
     else:
-        await _live_until(ports, now, people)
+        await _simulate_past(ports, now, people)
     await return_to_present(ports)
     await _open_accounts(ports, _OPEN_ACCOUNTS)
     await _create_missing_user(ports, ADMIN_EMAIL, *ADMIN_NAME, role=Role.ADMIN)
@@ -126,25 +126,27 @@ async def open_accounts_of_older_samples(ports: Ports) -> None:
             await sandbox.mark_sample_account(ports, user.id)
 
 
-async def _live_until(ports: Ports, now: datetime, people: Sequence[SamplePerson]) -> None:
-    """Everybody joins in the past, and lives until the present."""
+async def _simulate_past(ports: Ports, now: datetime, people: Sequence[SamplePerson]) -> None:
+    """Let everybody join in the past, and run all scenarios until the present."""
     for batch, days_ago in enumerate(_JOINING_DAYS_AGO):
         await set_clock_back(ports, now - timedelta(days=days_ago))
         await _import_people(ports, people[batch :: len(_JOINING_DAYS_AGO)])
     await _create_customers(ports)
-    cast = await _assemble_cast(ports, people)
-    await _add_pictures(ports, people, cast)
-    stage = Stage(ports)
+    participants = await _find_participants(ports, people)
+    await _add_pictures(ports, people, participants)
+    actions = SampleActions(ports)
     past = history.plan_past_bookings(
         [
-            (cast.staff, 8),
-            *((member, 3) for member in cast.colleagues),
-            *((member, 2) for member in cast.others[:_REVIEWED_OTHERS]),
+            (participants.staff, 8),
+            *((member, 3) for member in participants.colleagues),
+            *((member, 2) for member in participants.others[:_REVIEWED_OTHERS]),
         ],
-        (*cast.guests, cast.second_customer),
+        (*participants.guests, participants.second_customer),
     )
-    stories = [history.tell_past_booking(stage, now, plan) for plan in past]
-    await run_stories(ports, [*stories, *tell_all(Telling(stage, now), cast)], now)
+    scenarios = [history.past_booking_scenario(actions, now, plan) for plan in past]
+    await run_scenarios(
+        ports, [*scenarios, *all_scenarios(ScenarioContext(actions, now), participants)], now
+    )
     await _send_inquiries(ports)
 
 
@@ -185,7 +187,7 @@ async def _create_missing_user(
         await administration.create_user(ports, command)
 
 
-async def _assemble_cast(ports: Ports, people: Sequence[SamplePerson]) -> Cast:
+async def _find_participants(ports: Ports, people: Sequence[SamplePerson]) -> Participants:
     featured = [person for person in people if person.is_featured]
     members = [await _staff_member(ports, person) for person in featured]
     [staff] = [member for member in members if member.email == STAFF_EMAIL]
@@ -193,7 +195,7 @@ async def _assemble_cast(ports: Ports, people: Sequence[SamplePerson]) -> Cast:
     places = [member.city for member in members]
     order = sorted(range(len(members)), key=lambda index: places[:index].count(places[index]))
     mixed = [members[index] for index in order if members[index] is not staff]
-    return Cast(
+    return Participants(
         customer=await _customer(ports, CUSTOMER_EMAIL),
         second_customer=await _customer(ports, SECOND_CUSTOMER_EMAIL),
         enterprise=await _customer(ports, ENTERPRISE_EMAIL),
@@ -216,14 +218,18 @@ async def _customer(ports: Ports, email: str) -> Person:
     return Person(user.id, user.role, user.email)
 
 
-async def _add_pictures(ports: Ports, people: Sequence[SamplePerson], cast: Cast) -> None:
+async def _add_pictures(
+    ports: Ports, people: Sequence[SamplePerson], participants: Participants
+) -> None:
     """Portraits of all, and portfolios of some. A few people upload at a time: while one picture
     is drawn, another is encoded and a third is written to the disk."""
     known = {person.email: person for person in people}
     portfolios = {
-        cast.staff: (4, 1),
-        **dict.fromkeys((*cast.colleagues, *cast.others[:_PORTFOLIO_OTHERS]), (2, 0)),
-        **dict.fromkeys(cast.others[_PORTFOLIO_OTHERS : _PORTFOLIO_OTHERS + 2], (0, 1)),
+        participants.staff: (4, 1),
+        **dict.fromkeys(
+            (*participants.colleagues, *participants.others[:_PORTFOLIO_OTHERS]), (2, 0)
+        ),
+        **dict.fromkeys(participants.others[_PORTFOLIO_OTHERS : _PORTFOLIO_OTHERS + 2], (0, 1)),
     }
     limiter = anyio.CapacityLimiter(_UPLOADERS)
 
@@ -236,7 +242,7 @@ async def _add_pictures(ports: Ports, people: Sequence[SamplePerson], cast: Cast
             )
 
     async with anyio.create_task_group() as group:
-        for member in (cast.staff, *cast.colleagues, *cast.others):
+        for member in (participants.staff, *participants.colleagues, *participants.others):
             group.start_soon(add, member)
 
 

@@ -45,6 +45,7 @@ class RequestEntry:
     )
 
     ended: float
+    """The end by `perf_counter`, as `started`."""
     ended_at: datetime
     """The wall time of the end."""
 
@@ -74,7 +75,7 @@ class RequestEntry:
         return {
             "request_id": self.request_id,
             "method": self.method,
-            "path": shown_path(self.path),
+            "path": redact_path(self.path),
             "status": self.status,
             "duration_ms": round((self.ended - self.started) * 1000, 2),
             "bytes": self.size,
@@ -95,7 +96,7 @@ class AccessLog:
     ) -> None:
         """`render` makes a line of a time and the fields; `now` gives the wall time."""
         self._render, self._now, self._stream = render, now, stream or sys.stderr
-        self._ended: list[RequestEntry] = []
+        self._unwritten: list[RequestEntry] = []
         """The requests without a line yet. Lines are made together: one by one, between other
         work, each would take three times as long."""
 
@@ -111,15 +112,15 @@ class AccessLog:
         """Add a finished request."""
         entry.ended, entry.ended_at = perf_counter(), self._now()
         del entry._send  # The request's own memory is not kept until the line is written.
-        if not self._ended:
+        if not self._unwritten:
             asyncio.get_running_loop().call_later(FLUSH_INTERVAL_SECONDS, self.flush)
-        self._ended.append(entry)
+        self._unwritten.append(entry)
 
     def flush(self) -> None:
         """Write the lines of finished requests."""
-        if self._ended:
-            ended, self._ended = self._ended, []
-            lines = [self._render(entry.ended_at, entry.fields()) for entry in ended]
+        if self._unwritten:
+            entries, self._unwritten = self._unwritten, []
+            lines = [self._render(entry.ended_at, entry.fields()) for entry in entries]
             self._stream.write("\n".join(lines) + "\n")
             self._stream.flush()
 
@@ -133,7 +134,7 @@ def note_caller(scope: Scope, user_id: int, key_id: int | None = None) -> None:
         entry.user_id, entry.key_id = user_id, key_id
 
 
-def shown_path(path: str) -> str:
+def redact_path(path: str) -> str:
     """The path without its secret, in one line."""
     if (secret := _SECRET_PATH.fullmatch(path)) is not None:
         return f"{secret[1]}..."

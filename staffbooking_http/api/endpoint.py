@@ -221,21 +221,24 @@ class Access(Protocol):
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply]]
 
-_MINIMUM_NOTICE = timedelta(days=365)
-"""How long what is to go stays at least (docs/compatibility.md)."""
+_MIN_DEPRECATION_PERIOD = timedelta(days=365)
+"""The shortest time from a deprecation to the sunset (docs/compatibility.md)."""
 
 
 @frozen
 class Deprecation:
-    """An endpoint that is to go. Raises ValueError where it would go within 12 months."""
+    """When an endpoint was deprecated, and when it is removed. Raises ValueError if that is less
+    than 12 months later."""
 
     since: datetime
     sunset: datetime
-    """When it may stop to answer."""
+    """The earliest time of its removal."""
 
     def __attrs_post_init__(self) -> None:
-        if self.sunset - self.since < _MINIMUM_NOTICE:
-            raise ValueError("an endpoint goes 12 months after its deprecation at the earliest")
+        if self.sunset - self.since < _MIN_DEPRECATION_PERIOD:
+            raise ValueError(
+                "an endpoint is removed 12 months after its deprecation at the earliest"
+            )
 
     @property
     def headers(self) -> tuple[Header, ...]:
@@ -303,7 +306,7 @@ class Endpoint:
     """Whether the endpoint reads a versioned resource, whose version is the ETag (never a 304), or
     changes it under If-Match."""
     deprecation: Deprecation | None = None
-    """Set if it is to go: every response then has the headers that say so."""
+    """Set if it is deprecated: every response then has the headers that say so."""
     has_etag: bool = False
     """Whether a success has an ETag, so that If-None-Match gets a 304."""
 

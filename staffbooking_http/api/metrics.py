@@ -70,12 +70,12 @@ class ChannelMetrics:
 
 
 class LoadMetrics:
-    """What this process refused, because it had more requests than it can serve."""
+    """Requests that this process refused because it had more than it could serve."""
 
-    __slots__ = ("refused",)
+    __slots__ = ("refused_requests",)
 
     def __init__(self) -> None:
-        self.refused = 0
+        self.refused_requests = 0
 
 
 _BACKLOG_CACHE_PERIOD = timedelta(seconds=5)
@@ -139,21 +139,21 @@ class _RequestCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         name = "staffbooking_http"
-        counted = CounterMetricFamily(
+        responses = CounterMetricFamily(
             f"{name}_requests",
             "Responses by method, path and status",
             labels=("method", "path", "status"),
         )
-        took = HistogramMetricFamily(
+        durations = HistogramMetricFamily(
             f"{name}_request_seconds", "Duration of requests in seconds", labels=("method", "path")
         )
         for tally in self._request_metrics:
             labels = [tally.method, tally.path]
-            for status, number in sorted(tally.statuses.items()):
-                counted.add_metric([*labels, str(status)], number)
-            took.add_metric(labels, list(_cumulative_buckets(tally)), tally.total_seconds)
-        yield counted
-        yield took
+            for status, count in sorted(tally.statuses.items()):
+                responses.add_metric([*labels, str(status)], count)
+            durations.add_metric(labels, list(_cumulative_buckets(tally)), tally.total_seconds)
+        yield responses
+        yield durations
 
 
 class _ChannelCollector(Collector):
@@ -161,17 +161,17 @@ class _ChannelCollector(Collector):
         self._channel_metrics = channel_metrics
 
     def collect(self) -> Iterator[Metric]:
-        name, traffic = "staffbooking_channel", self._channel_metrics
+        name, metrics = "staffbooking_channel", self._channel_metrics
         yield GaugeMetricFamily(
-            f"{name}_connections", "Open connections of the channel", traffic.open_connections
+            f"{name}_connections", "Open connections of the channel", metrics.open_connections
         )
         yield CounterMetricFamily(
-            f"{name}_messages", "Messages sent, counted once per connection", traffic.sent_messages
+            f"{name}_messages", "Messages sent, counted once per connection", metrics.sent_messages
         )
         yield CounterMetricFamily(
             f"{name}_slow",
             "Connections closed because the client did not read",
-            traffic.slow_disconnects,
+            metrics.slow_disconnects,
         )
 
 
@@ -183,7 +183,7 @@ class _LoadCollector(Collector):
         yield CounterMetricFamily(
             "staffbooking_http_overloaded",
             "Requests refused because more waited than could be served",
-            self._load_metrics.refused,
+            self._load_metrics.refused_requests,
         )
 
 
@@ -223,35 +223,35 @@ class _WebhookCollector(Collector):
         self._statistics = statistics
 
     def collect(self) -> Iterator[Metric]:
-        name, figures = "staffbooking_webhook", self._statistics
+        name, statistics = "staffbooking_webhook", self._statistics
         attempts = CounterMetricFamily(
             f"{name}_attempts", "Webhook delivery attempts by outcome", labels=("outcome",)
         )
-        attempts.add_metric(["succeeded"], figures.succeeded)
-        attempts.add_metric(["failed"], figures.failed)
+        attempts.add_metric(["succeeded"], statistics.succeeded)
+        attempts.add_metric(["failed"], statistics.failed)
         deliveries = GaugeMetricFamily(
             f"{name}_deliveries", "Unfinished webhook deliveries by status", labels=("status",)
         )
-        deliveries.add_metric(["pending"], figures.pending)
-        deliveries.add_metric(["held"], figures.held)
+        deliveries.add_metric(["pending"], statistics.pending)
+        deliveries.add_metric(["held"], statistics.held)
         yield attempts
         yield deliveries
         yield GaugeMetricFamily(
             f"{name}_lag_seconds",
             "Seconds by which the oldest due delivery is overdue",
-            figures.lag,
+            statistics.lag,
         )
         yield GaugeMetricFamily(
             f"{name}_events_unplaced",
             "Events not yet published to feeds and endpoints",
-            figures.unplaced,
+            statistics.unplaced,
         )
 
 
 def _cumulative_buckets(request_metrics: RequestMetrics) -> Iterator[tuple[str, float]]:
     total = 0
-    for bound, number in zip(
+    for bound, count in zip(
         (*_HISTOGRAM_BOUNDS_SECONDS, "+Inf"), request_metrics.buckets, strict=True
     ):
-        total += number
+        total += count
         yield str(bound), total

@@ -7,7 +7,7 @@ from typing import TypeVar
 from staffbooking_core.domain.accounts.audit import AuditSubject, Operator
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import audit
-from staffbooking_http.api import rate_limits
+from staffbooking_http.api import addresses
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.security_log import log_security_event
 
@@ -26,7 +26,7 @@ async def run_operator_act(
     """Run a change on audited ports, and log it when it is made. `subject_id` is the id, or the
     booking's code."""
     operator_act = audit.OperatorAct(
-        operator=Operator(operator_id, origin=rate_limits.address_key(call)),
+        operator=Operator(operator_id, origin=addresses.client_address_key(call)),
         act=act,
         subject=subject,
         subject_id=subject_id,

@@ -88,8 +88,8 @@ class Pipeline:
     def __init__(
         self, site: AppContext, to_error_page: Callable[[Scope, Reply], Reply] | None = None
     ) -> None:
-        """`to_error_page` gives the response to an unknown path, and to an address that a client
-        loads in vain, in the form for its client."""
+        """`to_error_page` gives the response to an unknown path, and to a page's address that was
+        refused, in the form for its client: a page or JSON."""
         self.site = site
         self._to_error_page = to_error_page
         self._unmatched_metrics = RequestMetrics("", "")
@@ -176,7 +176,7 @@ async def _dispatch(call: Call, resource: Resource | None, route: Route | None) 
     endpoint = route.endpoint
     await endpoint.access.admit(call)
     has_key = endpoint.takes_idempotency_key and call.headers(idempotency.KEY_HEADER)
-    handle = _handle_once if has_key else _handle
+    handle = _handle_with_idempotency_key if has_key else _handle
     if endpoint.check_target is None and not call.scope["query_string"]:
         return await handle(call, endpoint)
     return await _handle_preferring_target_errors(call, endpoint, handle)
@@ -199,15 +199,16 @@ async def _handle_preferring_target_errors(
         raise
 
 
-async def _handle_once(call: Call, endpoint: Endpoint) -> Reply:
+async def _handle_with_idempotency_key(call: Call, endpoint: Endpoint) -> Reply:
     handle = partial(_handle_preferring_target_errors, handle=_handle)
     return await idempotency.handle_idempotently(call, endpoint, handle)
 
 
 async def _handle(call: Call, endpoint: Endpoint) -> Reply:
     if endpoint.is_upload_limited:
-        turns, read = call.site.upload_limiters[endpoint.path], partial(_read_input, call, endpoint)
-        return await turns.process(call, call.actor.user_id, read, endpoint.handler)
+        limiter = call.site.upload_limiters[endpoint.path]
+        read_input = partial(_read_input, call, endpoint)
+        return await limiter.process(call, call.actor.user_id, read_input, endpoint.handler)
     return await endpoint.handler(await _read_input(call, endpoint))
 
 

@@ -181,7 +181,8 @@ def _to_minor_units(amount: Decimal, currency: Currency, rounding: str) -> int:
 
 def parse_query(cls: type[T], raw: bytes) -> T:
     """Parse a query string. Raises MissingField and InvalidField."""
-    parsed: T = (_parse_cached if len(raw) <= MAX_CACHED_QUERY_BYTES else _parse)(cls, raw)
+    parse = _parse_cached if len(raw) <= MAX_CACHED_QUERY_BYTES else _parse
+    parsed: T = parse(cls, raw)
     return parsed
 
 

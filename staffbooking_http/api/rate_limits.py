@@ -2,12 +2,6 @@
 
 from collections.abc import Sequence
 
-from staffbooking_adapters.settings import IpNetwork
-from staffbooking_core.domain.accounts.devices import (
-    SignInOrigin,
-    mask_address,
-    read_user_agent,
-)
 from staffbooking_core.domain.shared import rate_limits
 from staffbooking_core.domain.shared.rate_limits import (
     RateLimit,
@@ -15,9 +9,8 @@ from staffbooking_core.domain.shared.rate_limits import (
     RateLimitExceeded,
 )
 from staffbooking_core.errors import StoreUnavailable
-from staffbooking_http.api import addresses
-from staffbooking_http.api.addresses import Address, is_trusted_proxy, parse_address
-from staffbooking_http.api.endpoint import Call, Header, Scope
+from staffbooking_http.api.addresses import client_address_key
+from staffbooking_http.api.endpoint import Call, Header
 
 _ADDRESS_WINDOW_PREFIX = "general:addr:"
 _RATE_LIMIT_HEADER_NAMES = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
@@ -76,7 +69,7 @@ async def _count_hit(call: Call, window_key: str, rule: RateLimit) -> RateLimitD
 
 def address_subject(call: Call) -> str:
     """The rate limit subject of a caller without credentials."""
-    return f"addr:{address_key(call)}"
+    return f"addr:{client_address_key(call)}"
 
 
 def apply_verdicts(
@@ -109,40 +102,3 @@ def unmatched_verdict(call: Call) -> RateLimitDecision:
 
 def _general_window_key(call: Call) -> str:
     return f"general:{address_subject(call)}"
-
-
-def address_key(call: Call) -> str:
-    """The key of the client's address: an IPv4 address or an IPv6 /64."""
-    nearest = _client_address(call)
-    return "local" if nearest is None else addresses.address_key(nearest)
-
-
-def sign_in_origin(call: Call) -> SignInOrigin:
-    """The device and the network from which a call comes."""
-    agents = call.headers(b"user-agent")
-    browser, system = read_user_agent(agents[0].decode("latin-1") if agents else "")
-    return SignInOrigin(browser, system, mask_address(address_key(call)))
-
-
-def is_trusted_peer(scope: Scope, trusted_proxies: Sequence[IpNetwork]) -> bool:
-    """Whether a request comes from a trusted proxy."""
-    peer = scope.get("client")
-    address = parse_address(peer[0]) if peer else None
-    return address is not None and is_trusted_proxy(address, trusted_proxies)
-
-
-def _client_address(call: Call) -> Address | None:
-    """The client's address. If the peer is a trusted proxy, it is the last address in
-    X-Forwarded-For that is not a trusted proxy's."""
-    peer = call.scope.get("client")
-    address_found = parse_address(peer[0]) if peer else None
-    if address_found is None or not is_trusted_proxy(address_found, call.site.trusted_proxies):
-        return address_found
-    for hop in reversed(b",".join(call.headers(b"x-forwarded-for")).split(b",")):
-        further = parse_address(hop.decode("latin-1").strip())
-        if further is None:
-            break
-        address_found = further
-        if not is_trusted_proxy(address_found, call.site.trusted_proxies):
-            break
-    return address_found

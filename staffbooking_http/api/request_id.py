@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from staffbooking_http.api.addresses import is_trusted_peer
 from staffbooking_http.api.endpoint import AppContext, Scope
-from staffbooking_http.api.rate_limits import is_trusted_peer
 
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _TRACE_PARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.*", re.S)

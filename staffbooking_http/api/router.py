@@ -44,9 +44,9 @@ class Router(Generic[T]):
             return entry, ()
         node, parameters = self._root, []
         for segment in path.split("/"):
-            if (following := node.children.get(segment)) is None:
-                if not segment or (following := node.parameter) is None:
+            if (child := node.children.get(segment)) is None:
+                if not segment or (child := node.parameter) is None:
                     return None
                 parameters.append(segment)
-            node = following
+            node = child
         return None if node.entry is None else (node.entry, parameters)

@@ -15,8 +15,8 @@ from staffbooking_adapters.logs import SECURITY_LOGGER_NAME
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import Forbidden, Unauthenticated
 from staffbooking_core.usecases.accounts.login_throttling import email_subject
+from staffbooking_http.api.addresses import client_address_key
 from staffbooking_http.api.endpoint import Call
-from staffbooking_http.api.rate_limits import address_key
 
 _log = logging.getLogger(SECURITY_LOGGER_NAME)
 
@@ -25,7 +25,7 @@ BAD_CREDENTIALS = "bad_credentials"
 
 def log_security_event(call: Call, event: str, **fields: object) -> None:
     """Log an event of a call."""
-    _log.warning(event, extra={"address": address_key(call), **fields})
+    _log.warning(event, extra={"address": client_address_key(call), **fields})
 
 
 def log_refusal(call: Call, error: Exception) -> None:

@@ -44,14 +44,14 @@ MAX_FRAME_DEPTH = 8
 def parse_frame(text: str) -> tuple[ClientRequest | StaffbookingError, Any]:
     """Parse a text frame into its request, or the error in it, and its `ref`."""
     try:
-        given = request_body.parse_object(text.encode(), MAX_FRAME_DEPTH)
-        ref = given.get("ref")
+        frame = request_body.parse_object(text.encode(), MAX_FRAME_DEPTH)
+        ref = frame.get("ref")
         codec.encode(ref)  # The reply echoes it, so it must be encodable.
     except (HttpError, UnicodeEncodeError):
         return MalformedFrame(
             f"A frame is a JSON object, nested {MAX_FRAME_DEPTH} levels at most"
         ), None
-    event, data = given.get("event"), given.get("data", {})
+    event, data = frame.get("event"), frame.get("data", {})
     if not isinstance(event, str) or not isinstance(data, dict):
         return MalformedFrame("A frame has an event's name and an object of data"), ref
     return parse_request(event, data), ref
@@ -79,8 +79,8 @@ class EncodedFrame:
     def json_bytes(self) -> bytes:
         """The JSON text."""
         frame = self.frame
-        answered = {} if frame.ref is None else {"ref": frame.ref}
-        return codec.encode({"event": frame.event, "data": frame.data, **answered})
+        ref = {} if frame.ref is None else {"ref": frame.ref}
+        return codec.encode({"event": frame.event, "data": frame.data, **ref})
 
     @cached_property
     def socketio_packet(self) -> str:

@@ -54,12 +54,12 @@ async def authenticate_handshake(
 def check_origin(scope: Scope, allowed_origins: Collection[str], *, is_required: bool) -> None:
     """Raise Forbidden for a foreign origin, for a missing required one, and for a request without
     one that a page of another site has sent."""
-    shown = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
-    if not shown and is_required:
+    origins = [_normalize_origin(origin) for origin in _header_values(scope, b"origin")]
+    if not origins and is_required:
         raise Forbidden("foreign_origin", "The request names no origin")
-    site = _header_values(scope, b"sec-fetch-site")
-    is_foreign = not shown and any(value not in _SAME_SITE_VALUES for value in site)
-    if is_foreign or any(origin not in allowed_origins for origin in shown):
+    sites = _header_values(scope, b"sec-fetch-site")
+    is_cross_site = not origins and any(site not in _SAME_SITE_VALUES for site in sites)
+    if is_cross_site or any(origin not in allowed_origins for origin in origins):
         raise Forbidden("foreign_origin", "The request comes from a foreign page")
 
 

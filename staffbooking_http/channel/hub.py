@@ -49,11 +49,8 @@ class ChannelHub:
         self._presence = Presence(ports)
         self._delivery = ChannelDelivery(ports, self._connections)
         self._catch_up = CatchUp(ports)
-        self._requests = RequestHandler(ports, self._catch_up)
+        self._request_handler = RequestHandler(ports, self._catch_up)
         self.is_open = False
-
-    def __len__(self) -> int:
-        return len(self._connections)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -162,7 +159,7 @@ class ChannelHub:
             if isinstance(request, StaffbookingError):
                 answer = error_frame(request, ref)
             else:
-                answer = await self._requests.handle(connection, request, ref)
+                answer = await self._request_handler.handle(connection, request, ref)
         if answer is not None:
             connection.send(EncodedFrame(answer))
         return answer

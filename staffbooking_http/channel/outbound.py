@@ -18,7 +18,7 @@ from staffbooking_http.channel.frames import EncodedFrame
 
 log = logging.getLogger("staffbooking.channel")
 
-OUTBOUND_EXTENSION = "staffbooking.pipe"
+OUTBOUND_EXTENSION = "staffbooking.outbound"
 """The scope extension in which the embedded server passes its `Outbound`."""
 MAX_UNREAD_BYTES = 1024 * 1024
 """The limit of unread bytes per client."""

@@ -79,18 +79,19 @@ class Presence:
         async with self._heartbeat_lock:
             if self._has_left:
                 return
-            anew, doubtful = self._is_miscounted, [*self._doubtful_user_ids]
-            changes = self._change_count
-            beat = await channel.heartbeat(
-                self._ports, self._node_id, self._connection_counts, is_recount=anew
+            is_recount, doubtful_user_ids = self._is_miscounted, [*self._doubtful_user_ids]
+            change_count = self._change_count
+            heartbeat = await channel.heartbeat(
+                self._ports, self._node_id, self._connection_counts, is_recount=is_recount
             )
             now = self._ports.clock.wall()
-            if anew or beat.was_expired:
-                self._is_miscounted = self._pending_changes > 0 or changes != self._change_count
-                self._departures.mark_uncertain([*self._connection_counts, *doubtful], now)
+            if is_recount or heartbeat.was_expired:
+                has_changed = self._pending_changes > 0 or change_count != self._change_count
+                self._is_miscounted = has_changed
+                self._departures.mark_uncertain([*self._connection_counts, *doubtful_user_ids], now)
             if not self._is_miscounted:
                 self._doubtful_user_ids.clear()
-            self._departures.mark_uncertain(beat.disconnected_user_ids, now)
+            self._departures.mark_uncertain(heartbeat.disconnected_user_ids, now)
 
     async def broadcast_departures(self) -> None:
         """Broadcast the presence of users that may have changed."""

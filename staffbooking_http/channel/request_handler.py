@@ -35,6 +35,8 @@ log = logging.getLogger("staffbooking.channel")
 
 
 class InternalChannelError(StaffbookingError):
+    """What a client is told of an unexpected error, which is logged."""
+
     code = "internal"
 
     def __init__(self) -> None:

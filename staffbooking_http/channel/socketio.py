@@ -209,28 +209,28 @@ class SocketIoApp:
         if len(packets) > _MAX_PACKETS_PER_REQUEST:
             client.close(CloseCode.FORBIDDEN, "too many packets")
         for packet in packets:
-            heard = client.accept_packet(_decode_packet(packet))
+            accepted = client.accept_packet(_decode_packet(packet))
             if not client.is_open:
                 break
-            reply = await self._call_engine(client, "POST", heard.encode())
+            reply = await self._call_engine(client, "POST", accepted.encode())
             if reply.status != 200:
                 return reply
         return Reply(200, b"ok", media_type=_TEXT_MEDIA_TYPE)
 
     async def _call_engine(self, client: SocketIoClient, method: str, body: bytes = b"") -> Reply:
         """Return the engine's response to a request."""
-        answer: list[AsgiMessage] = []
+        messages: list[AsgiMessage] = []
 
         async def receive() -> AsgiMessage:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: AsgiMessage) -> None:
-            answer.append(message)
+            messages.append(message)
 
         await self._engine.handle_request(
             client.build_engine_scope(method, len(body)), receive, send
         )
-        start, end = answer
+        start, end = messages
         if start["status"] == 200 and end["body"]:
             return Reply(200, end["body"], media_type=_TEXT_MEDIA_TYPE)
         return Reply(400, error_body("bad_handshake", "This connection takes no such request"))
@@ -271,10 +271,10 @@ class SocketIoApp:
     def _with_cors_headers(self, scope: Scope, send: Send) -> Send:
         """Let pages of allowed origins read the responses."""
         headers: list[Header] = [(b"vary", b"origin")]
-        shown = [value for name, value in scope["headers"] if name == b"origin"]
-        if len(shown) == 1 and shown[0].decode("latin-1") in self._allowed_origins:
+        origins = [value for name, value in scope["headers"] if name == b"origin"]
+        if len(origins) == 1 and origins[0].decode("latin-1") in self._allowed_origins:
             headers += [
-                (b"access-control-allow-origin", shown[0]),
+                (b"access-control-allow-origin", origins[0]),
                 (b"access-control-allow-credentials", b"true"),
                 (b"access-control-allow-methods", _ALLOWED_METHODS),
                 (b"access-control-allow-headers", b"content-type"),

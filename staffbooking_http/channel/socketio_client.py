@@ -127,7 +127,7 @@ class SocketIoClient:
         """Wait until the client is closed. Closes it if it does not connect in time."""
         with self._connect_scope:
             await self._closed.wait()
-        self.close(CloseCode.SLOW, "nothing was heard")
+        self.close(CloseCode.SLOW, "did not connect in time")
 
     async def wait_until_idle(self) -> None:
         """Wait until everything is read and no request is in progress."""

@@ -5,7 +5,7 @@ import asyncio
 import base64
 import re
 import socket
-from binascii import Error as NotBase64
+from binascii import Error as Base64Error
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def is_valid_handshake(url: bytes, headers: Sequence[Header]) -> bool:
 def _is_websocket_key(text: bytes) -> bool:
     try:
         return len(base64.b64decode(text, validate=True)) == 16
-    except NotBase64:
+    except Base64Error:
         return False
 
 
@@ -67,8 +67,8 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        wire = transport.get_extra_info("socket")
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        client_socket = transport.get_extra_info("socket")
+        client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
     async def run_asgi(self) -> None:
         extensions: Any = self.scope["extensions"]
@@ -130,11 +130,11 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     def handle_parser_exception(self) -> None:
         """Handle a protocol violation. Input is read and dropped until the client has read the
         close frame; closing at once would reset the connection of a client still sending."""
-        closed = self.conn.close_sent
-        if closed is None:  # The handshake is not complete.
+        close_frame = self.conn.close_sent
+        if close_frame is None:  # The handshake is not complete.
             self.transport.abort()
         elif not self.close_sent:
-            self._finish_close(closed.code, closed.reason)
+            self._finish_close(close_frame.code, close_frame.reason)
             if self.transport.can_write_eof():
                 self.transport.write_eof()
 
@@ -180,10 +180,10 @@ class DirectOutbound:
     def send(self, frame: EncodedFrame) -> bool:
         if not self.is_open:
             return True
-        whole = frame.websocket_frame
-        if self._transport.get_write_buffer_size() + len(whole) > MAX_UNREAD_BYTES:
+        frame_bytes = frame.websocket_frame
+        if self._transport.get_write_buffer_size() + len(frame_bytes) > MAX_UNREAD_BYTES:
             return False
-        self._transport.write(whole)
+        self._transport.write(frame_bytes)
         return True
 
     def close(self, code: CloseCode, reason: str) -> None:

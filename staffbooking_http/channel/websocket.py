@@ -35,15 +35,15 @@ class WebSocketApp:
                 session, user = await authenticate_handshake(
                     self._site, scope, self._allowed_origins, is_origin_required=True
                 )
-                asked = query_string.parse_query(ConnectQuery, scope["query_string"])
+                query = query_string.parse_query(ConnectQuery, scope["query_string"])
                 await self._hub.reserve(user)
         except Exception as error:
             await send_error(self._site, scope, send, error, "the channel")
             return
         try:
             await send({"type": "websocket.accept"})
-            async with open_outbound(scope, send) as pipe:
-                await self._serve_connection(session, user, pipe, receive, asked.after)
+            async with open_outbound(scope, send) as outbound:
+                await self._serve_connection(session, user, outbound, receive, query.after)
         finally:
             await self._hub.release(user.id)
 

@@ -7,7 +7,7 @@ from datetime import date, time
 from decimal import Decimal
 
 from staffbooking_http.client.errors import NotReached
-from staffbooking_http.client.exchange import Call, Core, Flow, Listing
+from staffbooking_http.client.exchange import Call, Flow, Listing, SansIoClient
 from staffbooking_http.client.feed import Cursor, Feed
 from staffbooking_http.client.shapes import (
     Booking,
@@ -123,19 +123,19 @@ def get_bookings(
 
 def wait_for(
     booking: Booking | str, status: str, timeout: float
-) -> Callable[[Core], Flow[Booking]]:
+) -> Callable[[SansIoClient], Flow[Booking]]:
     """Wait until a booking, given by its record or code, has reached a status, even if it has
     passed on since, and return its record. `timeout` is in seconds. Raises NotReached when
     it is over, and at once when the booking is cancelled."""
     code = booking if isinstance(booking, str) else booking["booking_code"]
 
-    def flow(core: Core) -> Flow[Booking]:
-        end, pause = core.clock() + timeout, FIRST_POLL_SECONDS
+    def flow(client: SansIoClient) -> Flow[Booking]:
+        end, pause = client.clock() + timeout, FIRST_POLL_SECONDS
         while True:
-            record = yield from core.send(get_booking(code))
+            record = yield from client.send(get_booking(code))
             if status in {record["status"], *(each["to"] for each in record.get("timeline", ()))}:
                 return record
-            remaining = end - core.clock()
+            remaining = end - client.clock()
             if remaining <= 0 or record["status"] == "cancelled":
                 raise NotReached(record, status)
             yield min(pause, remaining)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import random as chance
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import wraps
+from random import random as random_number
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 import anyio
 import httpx
 
 from staffbooking_http.client import calls
-from staffbooking_http.client.exchange import NO_ANSWER, Call, Core, Flow, Listing, Retries
+from staffbooking_http.client.exchange import (
+    RETRIED_ERRORS,
+    Call,
+    Flow,
+    Listing,
+    Retries,
+    SansIoClient,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,15 +37,15 @@ class Items(Generic[T]):
         for page in self.pages():
             for item in page:
                 yield item
-                self._listing.processed(item)
+                self._listing.mark_processed(item)
 
     def pages(self) -> Iterator[list[T]]:
-        """The same by pages; a cursor does not move."""
-        call: Call[Mapping[str, Any]] | None = self._listing.start()
+        """The items page by page. A cursor does not move."""
+        call: Call[Mapping[str, Any]] | None = self._listing.first_call()
         while call is not None:
             page = self._client.run(call)
-            yield page[self._listing.items]
-            call = self._listing.following(call, page)
+            yield page[self._listing.items_field]
+            call = self._listing.next_call(call, page)
 
 
 class AsyncItems(Generic[T]):
@@ -51,21 +58,21 @@ class AsyncItems(Generic[T]):
         async for page in self.pages():
             for item in page:
                 yield item
-                self._listing.processed(item)
+                self._listing.mark_processed(item)
 
     async def pages(self) -> AsyncIterator[list[T]]:
-        """The same by pages; a cursor does not move."""
-        call: Call[Mapping[str, Any]] | None = self._listing.start()
+        """The items page by page. A cursor does not move."""
+        call: Call[Mapping[str, Any]] | None = self._listing.first_call()
         while call is not None:
             page = await self._client.run(call)
-            yield page[self._listing.items]
-            call = self._listing.following(call, page)
+            yield page[self._listing.items_field]
+            call = self._listing.next_call(call, page)
 
 
 class _Method(Generic[P, T]):
     """A call as a method of both clients."""
 
-    def __init__(self, make: Callable[P, Callable[[Core], Flow[T]]]) -> None:
+    def __init__(self, make: Callable[P, Callable[[SansIoClient], Flow[T]]]) -> None:
         self.make = make
 
     @overload
@@ -154,9 +161,9 @@ class Client(_Methods):
         retries: Retries = Retries(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
-        random: Callable[[], float] = chance.random,
+        random: Callable[[], float] = random_number,
     ) -> None:
-        self._core = Core(base_url, api_key, retries, clock, random)
+        self._sans_io = SansIoClient(base_url, api_key, retries, clock, random)
         self._http, self._is_own = http or httpx.Client(timeout=_TIMEOUT), http is None
         self._sleep = sleep
 
@@ -171,9 +178,9 @@ class Client(_Methods):
         if self._is_own:
             self._http.close()
 
-    def run(self, plan: Callable[[Core], Flow[T]]) -> T:
+    def run(self, plan: Callable[[SansIoClient], Flow[T]]) -> T:
         """Carry out a call or another flow."""
-        flow = plan(self._core)
+        flow = plan(self._sans_io)
         try:
             step = next(flow)
             while True:
@@ -182,8 +189,8 @@ class Client(_Methods):
                     step = next(flow)
                     continue
                 try:
-                    response = self._http.send(_timed(step, self._http.timeout))
-                except NO_ANSWER as error:
+                    response = self._http.send(_with_timeouts(step, self._http.timeout))
+                except RETRIED_ERRORS as error:
                     step = flow.throw(error)
                 else:
                     step = flow.send(response)
@@ -205,9 +212,9 @@ class AsyncClient(_Methods):
         retries: Retries = Retries(),  # noqa: B008
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         clock: Callable[[], float] = time.monotonic,
-        random: Callable[[], float] = chance.random,
+        random: Callable[[], float] = random_number,
     ) -> None:
-        self._core = Core(base_url, api_key, retries, clock, random)
+        self._sans_io = SansIoClient(base_url, api_key, retries, clock, random)
         self._http, self._is_own = http or httpx.AsyncClient(timeout=_TIMEOUT), http is None
         self._sleep = sleep
 
@@ -222,9 +229,9 @@ class AsyncClient(_Methods):
         if self._is_own:
             await self._http.aclose()
 
-    async def run(self, plan: Callable[[Core], Flow[T]]) -> T:
+    async def run(self, plan: Callable[[SansIoClient], Flow[T]]) -> T:
         """Carry out a call or another flow."""
-        flow = plan(self._core)
+        flow = plan(self._sans_io)
         try:
             step = next(flow)
             while True:
@@ -233,8 +240,8 @@ class AsyncClient(_Methods):
                     step = next(flow)
                     continue
                 try:
-                    response = await self._http.send(_timed(step, self._http.timeout))
-                except NO_ANSWER as error:
+                    response = await self._http.send(_with_timeouts(step, self._http.timeout))
+                except RETRIED_ERRORS as error:
                     step = flow.throw(error)
                 else:
                     step = flow.send(response)
@@ -243,7 +250,7 @@ class AsyncClient(_Methods):
             return result
 
 
-def _timed(request: httpx.Request, timeout: httpx.Timeout) -> httpx.Request:
+def _with_timeouts(request: httpx.Request, timeout: httpx.Timeout) -> httpx.Request:
     """The request with the timeouts that httpx gives to requests that it builds itself."""
     request.extensions = {**request.extensions, "timeout": timeout.as_dict()}
     return request

@@ -1,7 +1,7 @@
-"""Calls as values, and how an exchange with the service goes: without I/O.
+"""Calls and their repetitions without I/O (sans-I/O), for `Client` and `AsyncClient` alike.
 
-A flow is a generator that asks for what it needs: it yields a request and receives the response,
-or yields seconds and is resumed after them. `Client` and `AsyncClient` only carry that out.
+A flow is a generator that `Client.run` and `AsyncClient.run` drive: it yields a request and
+receives the response, or yields the seconds after which it is resumed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ T = TypeVar("T")
 
 Flow: TypeAlias = Generator[httpx.Request | float, httpx.Response, T]
 
-NO_ANSWER = (
+RETRIED_ERRORS = (
     httpx.NetworkError,
     httpx.TimeoutException,
     httpx.RemoteProtocolError,
     httpx.ProxyError,
+    httpx.DecodingError,
 )
-"""What a driver throws into a flow in place of a response."""
+"""Errors of requests that are sent again. They are thrown into a flow in place of a response."""
 
 _RETRIED_STATUSES = {429, 502, 503, 504}
 
@@ -67,8 +68,8 @@ class Call(Generic[T]):
     idempotency_key: str | None = None
     changes: bool = True
 
-    def __call__(self, core: Core) -> Flow[T]:
-        return core.send(self)
+    def __call__(self, client: SansIoClient) -> Flow[T]:
+        return client.send(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +77,30 @@ class Listing(Generic[T]):
     """A list in pages: the call for the first one, and the field of the answer with the items."""
 
     first: Call[Any]
-    items: str
+    items_field: str
 
-    def start(self) -> Call[Any]:
+    def first_call(self) -> Call[Any]:
         return self.first
 
-    def following(self, call: Call[Any], page: Mapping[str, Any]) -> Call[Any] | None:
+    def next_call(self, call: Call[Any], page: Mapping[str, Any]) -> Call[Any] | None:
         """The call for the page after this one, or None after the last."""
-        if not (page["has_more"] and page[self.items]):
+        items = page[self.items_field]
+        if not (page["has_more"] and items):
             return None
-        return replace(call, query={**call.query, **self._position(call, page[self.items])})
+        return replace(call, query={**call.query, **self._position(call, items)})
 
     def _position(self, call: Call[Any], items: Sequence[Any]) -> dict[str, object]:
+        """The query parameters of the page after these items."""
         return {"page": int(str(call.query.get("page") or 1)) + 1}
 
-    def processed(self, item: T) -> None:
+    def mark_processed(self, item: T) -> None:
         """Called with each item when the next one is asked for."""
 
 
 @dataclass(frozen=True)
-class Core:
-    """What the calls of one client share: address, key, retries and sources of time and chance."""
+class SansIoClient:
+    """A client without I/O: makes calls into flows. `clock` returns seconds of any origin, `random`
+    a number from 0 to 1."""
 
     base_url: str
     api_key: str
@@ -112,38 +116,38 @@ class Core:
             )
 
     def send(self, call: Call[T]) -> Flow[T]:
-        """Make a call with its repetitions. Raises ApiError."""
+        """Make a call and repeat it (`Retries`). Raises ApiError."""
         request = self._request(call)
         for attempt in range(1, self.retries.attempts + 1):
             cause: Exception | None = None
             try:
                 response = yield request
-            except NO_ANSWER as error:
+            except RETRIED_ERRORS as error:
                 cause = error
-                failed: ApiError = Unavailable(f"No answer: {error!r}")
+                failure: ApiError = Unavailable(f"No answer: {error!r}")
             else:
-                body = _decoded(response)
+                body = _decode_object(response)
                 # A repeated deletion finds nothing if only the answer to the first was lost.
                 is_gone = call.method == "DELETE" and attempt > 1 and response.status_code == 404
                 if (response.is_success and body is not None) or is_gone:
                     return cast(T, body if call.result is None else (body or {}).get(call.result))
-                failed = error_of(response.status_code, body or {}, _retry_after(response))
-            wait = self._wait(attempt, failed)
-            if wait is None:
-                raise failed from cause
-            yield wait
+                failure = error_of(response.status_code, body or {}, _retry_after(response))
+            seconds = self._seconds_before_repetition(attempt, failure)
+            if seconds is None:
+                raise failure from cause
+            yield seconds
         raise AssertionError("the last attempt returns or raises")
 
-    def _wait(self, attempt: int, failed: ApiError) -> float | None:
+    def _seconds_before_repetition(self, attempt: int, failure: ApiError) -> float | None:
         """The seconds until the next attempt, or None if there is none."""
         retries = self.retries
-        if failed.status not in {None, *_RETRIED_STATUSES} or attempt >= retries.attempts:
+        if failure.status not in {None, *_RETRIED_STATUSES} or attempt >= retries.attempts:
             return None
-        asked = failed.retry_after or 0
-        if asked > retries.max_seconds:
+        retry_after = failure.retry_after or 0
+        if retry_after > retries.max_seconds:
             return None
-        longest = min(retries.max_seconds, retries.base_seconds * 2.0 ** (attempt - 1))
-        return asked + longest * self.random()
+        max_backoff = min(retries.max_seconds, retries.base_seconds * 2.0 ** (attempt - 1))
+        return retry_after + max_backoff * self.random()
 
     def _request(self, call: Call[Any]) -> httpx.Request:
         headers = {
@@ -156,21 +160,21 @@ class Core:
         content = None
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-            content = json.dumps(_given(call.body)).encode()
+            content = json.dumps(_to_json_values(call.body)).encode()
         path = call.path.format_map(
             {name: quote(str(value), safe="") for name, value in call.path_values.items()}
         )
-        query = cast(dict[str, str], _given(call.query))
+        query = cast(dict[str, str], _to_json_values(call.query))
         url = httpx.URL(self.base_url.rstrip("/") + path).copy_merge_params(query)
         return httpx.Request(call.method, url, headers=headers, content=content)
 
 
-def _given(values: Mapping[str, object]) -> dict[str, object]:
-    """The values that are not None, as JSON takes them."""
-    return {name: _plain(value) for name, value in values.items() if value is not None}
+def _to_json_values(values: Mapping[str, object]) -> dict[str, object]:
+    """The values that are not None, as JSON values."""
+    return {name: _to_json_value(value) for name, value in values.items() if value is not None}
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     match value:
         case time():
             return value.strftime("%H:%M")
@@ -182,7 +186,7 @@ def _plain(value: object) -> object:
             return value
 
 
-def _decoded(response: httpx.Response) -> dict[str, Any] | None:
+def _decode_object(response: httpx.Response) -> dict[str, Any] | None:
     """The JSON object in a response, or None; numbers with a fraction are exact."""
     try:
         body = json.loads(response.content, parse_float=Decimal)
@@ -195,13 +199,13 @@ def _retry_after(response: httpx.Response) -> float | None:
     """The seconds that a response asks to wait, by the service's own clock where it names a time.
     None if it asks for nothing."""
     headers = response.headers
-    asked, reset = headers.get("Retry-After", ""), headers.get("X-RateLimit-Reset", "")
-    if asked.isdecimal():
-        return float(asked)
+    retry_after, reset = headers.get("Retry-After", ""), headers.get("X-RateLimit-Reset", "")
+    if retry_after.isdecimal():
+        return float(retry_after)
     try:
-        sent = parsedate_to_datetime(headers["Date"]).timestamp()
-        if asked:
-            return max(0.0, parsedate_to_datetime(asked).timestamp() - sent)
-        return max(0.0, float(reset) - sent) if response.status_code == 429 else None
+        sent_at = parsedate_to_datetime(headers["Date"]).timestamp()
+        if retry_after:
+            return max(0.0, parsedate_to_datetime(retry_after).timestamp() - sent_at)
+        return max(0.0, float(reset) - sent_at) if response.status_code == 429 else None
     except (KeyError, ValueError):
         return None

@@ -50,11 +50,11 @@ class Feed(Listing[Event]):
 
     cursor: Cursor | None = None
 
-    def start(self) -> Call[Any]:
+    def first_call(self) -> Call[Any]:
         after = self.cursor.load() if self.cursor else None
         return replace(self.first, query={**self.first.query, "after": after})
 
-    def processed(self, item: Event) -> None:
+    def mark_processed(self, item: Event) -> None:
         if self.cursor:
             self.cursor.save(item["id"])
 

@@ -16,7 +16,7 @@ from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ForgotPassword, Login, Register
 from staffbooking_core.usecases.accounts import accounts, sessions
-from staffbooking_http.api import query_string, rate_limits, request_body
+from staffbooking_http.api import addresses, query_string, request_body
 from staffbooking_http.api.access import SignedOutAccess, session_cookie_header
 from staffbooking_http.api.endpoint import Call
 from staffbooking_http.api.security_log import watch_sign_in
@@ -123,7 +123,7 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
 async def _sign_in(call: Call, given: Login) -> tuple[User, str]:
     """Start a session; returns its user and token. Raises Unauthenticated and RateLimitExceeded."""
     with watch_sign_in(call, given.email):
-        address, origin = rate_limits.address_key(call), rate_limits.sign_in_origin(call)
+        address, origin = addresses.client_address_key(call), addresses.sign_in_origin(call)
         return await sessions.login(call.ports, given, address, origin)
 
 
@@ -170,7 +170,7 @@ async def submit_forgot_password(request: PageRequest) -> Template:
     try:
         given = query_string.parse_form(ForgotPassword, raw)
         await accounts.forgot_password(
-            call.ports, given, rate_limits.address_key(call), way or None
+            call.ports, given, addresses.client_address_key(call), way or None
         )
     except (InvalidInput, RateLimitExceeded) as error:
         return render_error("forgot.html", None, error, way=way)
@@ -192,7 +192,9 @@ async def send_verification(request: PageRequest) -> Template:
     visitor = await require_signed_in(call)
     await read_form(call, visitor, CsrfForm)
     try:
-        await accounts.send_verification(call.ports, visitor.user, rate_limits.address_key(call))
+        await accounts.send_verification(
+            call.ports, visitor.user, addresses.client_address_key(call)
+        )
     except (RuleBroken, RateLimitExceeded) as error:
         return render_error("link.html", visitor, error)
     return render("link.html", visitor, done=True)

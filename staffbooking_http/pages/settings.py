@@ -29,7 +29,7 @@ from staffbooking_core.inputs import ChangePassword, ChooseSettings, EraseAccoun
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts, settings
 from staffbooking_core.usecases.notifications import notifications
-from staffbooking_http.api import mounting, query_string, rate_limits
+from staffbooking_http.api import addresses, mounting, query_string
 from staffbooking_http.api.access import session_cookie_header
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.api.security_log import log_security_event
@@ -234,7 +234,7 @@ async def change_password(request: PageRequest) -> Template | Redirect:
     visitor = await require_signed_in(call)
     try:
         given = await read_form(call, visitor, ChangePassword)
-        address = rate_limits.address_key(call)
+        address = addresses.client_address_key(call)
         await accounts.change_password(call.ports, visitor.session, given, address)
         log_security_event(call, "password_changed", user_id=visitor.user.id)
     except (InvalidInput, Unauthenticated, RateLimitExceeded) as error:
@@ -257,7 +257,7 @@ async def erase_account(request: PageRequest) -> Template:
     try:
         password = (await read_form(call, visitor, EraseAccount)).password
         await privacy.erase_own_account(
-            call.ports, visitor.user.id, password, rate_limits.address_key(call)
+            call.ports, visitor.user.id, password, addresses.client_address_key(call)
         )
     except (InvalidInput, Unauthenticated, RuleBroken, RateLimitExceeded) as error:
         return render_error("erasure.html", visitor, error)

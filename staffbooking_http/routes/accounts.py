@@ -29,7 +29,7 @@ from staffbooking_core.representations.personal_data import PersonalDataRecord
 from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.accounts import accounts
 from staffbooking_core.usecases.notifications import inquiries, notifications
-from staffbooking_http.api import rate_limits
+from staffbooking_http.api import addresses
 from staffbooking_http.api.access import SessionAccess, SignedOutAccess
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
@@ -65,7 +65,7 @@ def _success_reply(status: int = 200) -> Reply:
 )
 async def change_password(call: Call) -> Reply:
     await accounts.change_password(
-        call.ports, call.signed_in.session, call.parsed_input, rate_limits.address_key(call)
+        call.ports, call.signed_in.session, call.parsed_input, addresses.client_address_key(call)
     )
     log_security_event(call, "password_changed", user_id=call.user.id)
     return _success_reply()
@@ -84,7 +84,9 @@ async def change_password(call: Call) -> Reply:
     response_schema=_SUCCESS_SCHEMA,
 )
 async def forgot_password(call: Call) -> Reply:
-    await accounts.forgot_password(call.ports, call.parsed_input, rate_limits.address_key(call))
+    await accounts.forgot_password(
+        call.ports, call.parsed_input, addresses.client_address_key(call)
+    )
     return _success_reply()
 
 
@@ -171,7 +173,7 @@ async def end_other_sessions(call: Call) -> Reply:
     rule_codes=("already_verified",),
 )
 async def send_verification(call: Call) -> Reply:
-    await accounts.send_verification(call.ports, call.user, rate_limits.address_key(call))
+    await accounts.send_verification(call.ports, call.user, addresses.client_address_key(call))
     return _success_reply()
 
 
@@ -262,7 +264,7 @@ async def export_data(call: Call) -> Reply:
     rule_codes=("bad_credentials", "open_bookings"),
 )
 async def erase_account(call: Call) -> Reply:
-    password, address = call.parsed_input.password, rate_limits.address_key(call)
+    password, address = call.parsed_input.password, addresses.client_address_key(call)
     await privacy.erase_own_account(call.ports, call.user.id, password, address)
     return _success_reply()
 

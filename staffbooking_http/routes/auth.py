@@ -8,7 +8,7 @@ from staffbooking_core.inputs import Login, Register
 from staffbooking_core.representations.accounts import UserRecord, user_record
 from staffbooking_core.representations.json_types import Success
 from staffbooking_core.usecases.accounts import sessions
-from staffbooking_http.api import rate_limits
+from staffbooking_http.api import addresses
 from staffbooking_http.api.access import SessionAccess, SignedOutAccess, session_cookie_header
 from staffbooking_http.api.endpoint import Call, Reply, endpoint
 from staffbooking_http.api.response_schemas import (
@@ -39,7 +39,7 @@ async def register(call: Call) -> Reply:
 
 async def sign_up(call: Call, given: Register) -> User:
     """Create an account, for the API or a page. Raises InvalidField."""
-    may_ask = await sessions.may_send_verification(call.ports, rate_limits.address_key(call))
+    may_ask = await sessions.may_send_verification(call.ports, addresses.client_address_key(call))
     user = await sessions.register_user(call.ports, given, asks_verification=may_ask)
     if not may_ask:
         log.warning("user %d gets no mail yet: many registered from their network address", user.id)
@@ -62,8 +62,8 @@ async def login(call: Call) -> Reply:
         user, token = await sessions.login(
             call.ports,
             call.parsed_input,
-            rate_limits.address_key(call),
-            rate_limits.sign_in_origin(call),
+            addresses.client_address_key(call),
+            addresses.sign_in_origin(call),
         )
     answer = {"success": True, "user": user_record(user), "csrf_token": csrf_token(token)}
     return Reply(200, codec.encode(answer), (session_cookie_header(call.ports.policy, token),))

@@ -93,16 +93,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """Not checked again: the requests of a connection mostly have the same Host."""
     _unknown_method: bytes | None = None
     """The method of the request whose head arrives, if the parser refuses it."""
-    _is_deaf = False
+    _ignores_input = False
     """Whether further input is dropped, because the connection will be closed."""
-    _held: bytes | None = None
-    """A request that came in an overload, and is looked at together with others."""
+    _held_input: bytes | None = None
+    """Input that came in an overload, until it is received together with that of others."""
 
     # The connection -----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         if not self.config.peers.add(transport):
-            self._is_deaf = True
+            self._ignores_input = True
             self.transport = transport
             transport.abort()
             return
@@ -124,23 +124,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._active_at = self.loop.time()
         overload = self.config.overload
-        if self._held is not None:
+        if self._held_input is not None:
             self.receive_held()  # Responses keep the order of their requests.
         elif (
             overload is not None
             and overload.is_overloaded()
-            and not self._is_deaf
+            and not self._ignores_input
             and self._is_idle()
-            and not overload.is_free(data)
+            and not overload.is_exempt(data)
         ):
-            self._held = data
+            self._held_input = data
             overload.hold(self)
             return
         self._receive(data)
 
     def receive_held(self) -> None:
         """Serve or refuse the request that is held, if one is."""
-        data, self._held = self._held, None
+        data, self._held_input = self._held_input, None
         if data is not None and not self.transport.is_closing():
             self._receive(data)
 
@@ -152,19 +152,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         overload = self.config.overload
         if overload is not None and overload.is_overloaded() and self._refuse_early(overload, data):
             return
-        while data and not self._is_deaf and self.transport.get_protocol() is self:
+        while data and not self._ignores_input and self.transport.get_protocol() is self:
             size = self._next_piece_size(data)
             self._section_bytes += size
             self._feed(data[:size])
             data = data[size:]
-            if self._section_bytes >= MAX_HEAD_BYTES and not self._is_deaf:
+            if self._section_bytes >= MAX_HEAD_BYTES and not self._ignores_input:
                 self.send_400_response("The head of the request is too large")
-        if not self._is_deaf and self.transport.get_protocol() is self:
+        if not self._ignores_input and self.transport.get_protocol() is self:
             self._watch_input()
 
     def _refuse_early(self, overload: Overload, data: bytes) -> bool:
-        """Refuse a whole request without a parse, if it is one too many."""
-        if self._is_deaf or not self._is_idle():
+        """Refuse a whole request without a parse, if it is one too many. Not while the client
+        leaves responses unread: it would get ever more of them, without a bound."""
+        if self._ignores_input or self.flow.write_paused or not self._is_idle():
             return False
         if (response := overload.refuse_early(data, self.client)) is None:
             return False
@@ -412,7 +413,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _respond_and_close(self, status: int, body: bytes, extra_headers: bytes = b"") -> None:
         """Refuse further input: send an error response, then close the connection. A request that
         still waits for its own response gets that, or none."""
-        self._is_deaf = True
+        self._ignores_input = True
         self._cancel_input_timer()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:

@@ -48,12 +48,15 @@ class LimitedRequest:
 
     @property
     def is_abandoned(self) -> bool:
+        """Whether the client has gone."""
         return self._cycle.disconnected
 
     def start(self) -> None:
+        """Run the application; the limiter counts the request until it ends."""
         self._protocol.start_task(self._cycle, self._run)
 
     def refuse(self) -> None:
+        """Respond 503 without the application."""
         self._overload.count_refusal()
         self._protocol.start_task(self._cycle, self._overload.refusals)
 

@@ -33,9 +33,11 @@ class Request(Protocol):
         """Whether the client has gone."""
         ...
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Serve the request. It counts until `finish` is called with it."""
 
-    def refuse(self) -> None: ...
+    def refuse(self) -> None:
+        """Respond 503 to the request."""
 
 
 class Timers(Protocol):
@@ -54,18 +56,18 @@ class LoadLimiter:
         max_running: int,
         loop: Timers,
         *,
-        beside: LoadLimiter | None = None,
-        max_running_beside: int = 0,
+        preferred: LoadLimiter | None = None,
+        max_running_when_yielding: int = 0,
     ) -> None:
-        """While requests of the limiter `beside` wait, at most `max_running_beside` run. An
-        overload there is one here too."""
+        """While requests of the limiter `preferred` wait, at most `max_running_when_yielding` run.
+        An overload there is one here too."""
         self._max_running = max_running
         self._loop = loop
-        self._beside, self._max_running_beside = beside, max_running_beside
-        self._yielding: list[LoadLimiter] = []
+        self._preferred, self._max_running_when_yielding = preferred, max_running_when_yielding
+        self._yielding_limiters: list[LoadLimiter] = []
         """The limiters that run fewer requests while some wait here."""
-        if beside is not None:
-            beside._yielding.append(self)
+        if preferred is not None:
+            preferred._yielding_limiters.append(self)
         self._running: dict[Request, float] = {}
         """The requests that count, with the times until which they do, oldest first."""
         self._waiting: deque[tuple[float, Request]] = deque()
@@ -114,13 +116,13 @@ class LoadLimiter:
 
     def _running_bound(self) -> int:
         """How many may run now; in an overload as many wait."""
-        others_wait = self._beside is not None and self._beside._waiting
-        return self._max_running_beside if others_wait else self._max_running
+        is_yielding = self._preferred is not None and self._preferred._waiting
+        return self._max_running_when_yielding if is_yielding else self._max_running
 
     def _is_in_overload(self) -> bool:
         if self._loop.time() - self._refused_at < OVERLOAD_SECONDS:
             return True
-        return self._beside is not None and self._beside._is_in_overload()
+        return self._preferred is not None and self._preferred._is_in_overload()
 
     def _has_room(self) -> bool:
         while len(self._running) >= self._running_bound():
@@ -147,7 +149,7 @@ class LoadLimiter:
     def _make_room_elsewhere(self) -> None:
         """Start what waits in other limiters only because requests waited here."""
         if not self._waiting:
-            for limiter in self._yielding:
+            for limiter in self._yielding_limiters:
                 limiter._start_waiting()
 
     def _end_waits(self) -> None:

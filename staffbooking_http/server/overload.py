@@ -25,7 +25,7 @@ MAX_RUNNING_READS = 16
 MAX_RUNNING_CHANGES = 16
 """Requests at a time: a few more than the connections to the database, which keeps it and the
 processor busy. Each further one only delays the others, and the channel."""
-MAX_CHANGES_BESIDE_READS = 2
+MAX_CHANGES_WHEN_READS_WAIT = 2
 """Changes that run while reads wait: each takes as much of the processors as several reads, so that
 more would leave hardly any reads in an overload by both."""
 HOLD_SECONDS = 0.005
@@ -44,7 +44,8 @@ log = logging.getLogger("staffbooking.http")
 class HoldingConnection(Protocol):
     """A connection that holds a request."""
 
-    def receive_held(self) -> None: ...
+    def receive_held(self) -> None:
+        """Serve or refuse the request."""
 
 
 class Overload:
@@ -57,19 +58,19 @@ class Overload:
         self._changes = LoadLimiter(
             MAX_RUNNING_CHANGES,
             self._loop,
-            beside=self._reads,
-            max_running_beside=MAX_CHANGES_BESIDE_READS,
+            preferred=self._reads,
+            max_running_when_yielding=MAX_CHANGES_WHEN_READS_WAIT,
         )
         prefix = base_path(application.site.ports.policy)
-        self._free_paths = {prefix + path for path in (*_OPERATIONS_PATHS, *SOCKETIO_PATHS)}
+        self._exempt_paths = {prefix + path for path in (*_OPERATIONS_PATHS, *SOCKETIO_PATHS)}
         self._scanner = RequestScanner()
         self._metrics = application.site.load_metrics
-        self._unlogged = 0
+        self._unlogged_count = 0
         self._holding: deque[HoldingConnection] = deque()
 
     def limiter_of(self, method: str, path: str) -> LoadLimiter | None:
         """The limiter of a request; None if it takes no slot."""
-        if path in self._free_paths:
+        if path in self._exempt_paths:
             return None
         return self._reads if method in _READING_METHODS else self._changes
 
@@ -82,7 +83,7 @@ class Overload:
         None if it is served, or is for the application to refuse."""
         if (found := self._scanner.scan(data)) is None or b"text/html" in data:
             return None
-        method, path = found[0].decode(), found[1].decode()
+        method, path = found
         limiter = self.limiter_of(method, path)
         if limiter is None or not limiter.is_overloaded() or method == "HEAD":
             return None
@@ -90,14 +91,14 @@ class Overload:
         self.count_refusal()
         return self.refusals.encode(path, client, data)
 
-    def is_free(self, data: bytes) -> bool:
-        """Whether bytes begin a request that takes no slot: operators and the channel do not wait
-        behind a flood."""
+    def is_exempt(self, data: bytes) -> bool:
+        """Whether bytes begin a request that takes no slot, of an operator or the channel: it does
+        not wait behind a flood."""
         target = data.partition(b" ")[2].partition(b" ")[0]
-        return target.partition(b"?")[0].decode("latin-1") in self._free_paths
+        return target.partition(b"?")[0].decode("latin-1") in self._exempt_paths
 
     def hold(self, connection: HoldingConnection) -> None:
-        """Let a connection look at its request in a moment, with others."""
+        """Let a connection receive its request after HOLD_SECONDS, together with others."""
         if not self._holding:
             self._loop.call_later(HOLD_SECONDS, self._receive_held)
         self._holding.append(connection)
@@ -111,11 +112,11 @@ class Overload:
 
     def count_refusal(self) -> None:
         """Count a refusal for the metrics and the log, which has one line a second."""
-        self._metrics.refused += 1
-        if not self._unlogged:
+        self._metrics.refused_requests += 1
+        if not self._unlogged_count:
             self._loop.call_later(LOG_INTERVAL_SECONDS, self._log)
-        self._unlogged += 1
+        self._unlogged_count += 1
 
     def _log(self) -> None:
-        log.warning("overloaded: %d requests were refused within a second", self._unlogged)
-        self._unlogged = 0
+        log.warning("overloaded: %d requests were refused within a second", self._unlogged_count)
+        self._unlogged_count = 0

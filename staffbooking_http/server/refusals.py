@@ -26,14 +26,14 @@ from staffbooking_http.app import StaffbookingApp
 from staffbooking_http.pages.problems import accepts_html
 from staffbooking_http.pages.rendering import view_of_scope
 
-_REPLY = overloaded_reply()
+_OVERLOADED_REPLY = overloaded_reply()
 _PROXY_HEADERS = re.compile(
     rb"\r\n(x-forwarded-for|x-request-id|traceparent):[ \t]*([^\r\n]*)", re.IGNORECASE
 )
-"""What a trusted proxy tells of a request: the client's address and the id."""
+"""Headers in which a trusted proxy passes on the client's address and the request's id."""
 _LIMITS_CACHE_SECONDS = 0.5
 _MAX_CACHED_LIMITS = 1_000
-_ID_MARK = "id-of-the-request"
+_REQUEST_ID_PLACEHOLDER = "id-of-the-request"
 
 
 class Refusals:
@@ -44,16 +44,19 @@ class Refusals:
         self._site = application.site
         self._base_path = base_path(application.site.ports.policy)
         self._pages: dict[tuple[str, str], Reply] = {}
-        """Rendered pages by language and theme, with _ID_MARK in place of an id."""
+        """Rendered pages by language and theme, with _REQUEST_ID_PLACEHOLDER in place of an id."""
         self._limits: dict[object, bytes] = {}
         """Encoded limit headers by client."""
         self._limits_expire_at = 0.0
-        headers = (*self._site.default_headers, *_REPLY.headers)
+        headers = (*self._site.default_headers, *_OVERLOADED_REPLY.headers)
         content = (
-            (b"content-type", _REPLY.media_type),
-            (b"content-length", b"%d" % len(_REPLY.body)),
+            (b"content-type", _OVERLOADED_REPLY.media_type),
+            (b"content-length", b"%d" % len(_OVERLOADED_REPLY.body)),
         )
-        self._start = STATUS_LINE[_REPLY.status] + _encode_headers((*content, *headers))
+        self._response_start = STATUS_LINE[_OVERLOADED_REPLY.status] + _encode_headers(
+            (*content, *headers)
+        )
+        """What all responses to programs begin with."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request; its body is not read."""
@@ -62,7 +65,7 @@ class Refusals:
         if accepts_html(scope):
             reply, headers = self._page(scope), self._application.page_headers(request_id)
         else:
-            reply = _REPLY
+            reply = _OVERLOADED_REPLY
             headers = (*self._site.default_headers, (b"x-request-id", request_id.encode()))
             if self._has_limits(scope):
                 headers += self._limit_headers(scope)
@@ -77,39 +80,41 @@ class Refusals:
         request_id = find_request_id(self._site, scope).encode()
         scope = strip_mount_path(scope, self._base_path)
         limits = self._encode_limits(scope) if self._has_limits(scope) else b""
-        return b"%b%bx-request-id: %b\r\n\r\n%b" % (self._start, limits, request_id, _REPLY.body)
+        body = _OVERLOADED_REPLY.body
+        return b"%b%bx-request-id: %b\r\n\r\n%b" % (self._response_start, limits, request_id, body)
 
     def _encode_limits(self, scope: Scope) -> bytes:
-        """The limit headers of a client, which are made once in a while."""
+        """The limit headers of a client, which are cached for _LIMITS_CACHE_SECONDS at most."""
         now, key = monotonic(), (scope["client"][0], *scope["headers"])
         if now >= self._limits_expire_at or len(self._limits) >= _MAX_CACHED_LIMITS:
             self._limits.clear()
             self._limits_expire_at = now + _LIMITS_CACHE_SECONDS
-        if (found := self._limits.get(key)) is None:
-            found = self._limits[key] = _encode_headers(self._limit_headers(scope))
-        return found
+        if (encoded := self._limits.get(key)) is None:
+            encoded = self._limits[key] = _encode_headers(self._limit_headers(scope))
+        return encoded
 
     def _has_limits(self, scope: Scope) -> bool:
         return self._application.has_limit_headers(scope["path"])
 
     def _limit_headers(self, scope: Scope) -> tuple[Header, ...]:
-        call = Call(self._site, scope, _receive_nothing)
+        call = Call(self._site, scope, _receive_disconnect)
         return rate_limits.headers(rate_limits.unmatched_verdict(call))
 
     def _page(self, scope: Scope) -> Reply:
-        """The page in the visitor's language; it is rendered once for each."""
+        """The page in the visitor's language and theme, rendered once for each of these."""
         view = view_of_scope(scope)
         key = (view.locale.language, view.theme)
         if (page := self._pages.get(key)) is None:
-            marked = {**scope, "path": "/", REQUEST_ID_KEY: _ID_MARK}
-            page = self._pages[key] = self._application.to_error_page(marked, _REPLY)
-        shown = page.body.replace(_ID_MARK.encode(), scope[REQUEST_ID_KEY].encode())
-        return evolve(page, body=shown)
+            page_scope = {**scope, "path": "/", REQUEST_ID_KEY: _REQUEST_ID_PLACEHOLDER}
+            page = self._application.to_error_page(page_scope, _OVERLOADED_REPLY)
+            self._pages[key] = page
+        request_id = scope[REQUEST_ID_KEY].encode()
+        return evolve(page, body=page.body.replace(_REQUEST_ID_PLACEHOLDER.encode(), request_id))
 
 
 def _encode_headers(headers: tuple[Header, ...]) -> bytes:
     return b"".join(b"%b: %b\r\n" % header for header in headers)
 
 
-async def _receive_nothing() -> dict[str, str]:
+async def _receive_disconnect() -> dict[str, str]:
     return {"type": "http.disconnect"}

@@ -30,7 +30,7 @@ class RequestScanner:
     def on_message_complete(self) -> None:
         self._completed += 1
 
-    def scan(self, data: bytes) -> tuple[bytes, bytes] | None:
+    def scan(self, data: bytes) -> tuple[str, str] | None:
         """The method and the path of the one request that `data` is, without its query. None for
         anything less usual: a part of a request, several, a request that is not valid, upgrades, or
         ends its connection, or has a path with escapes."""
@@ -46,9 +46,9 @@ class RequestScanner:
             return None
         method, target, _ = data.split(b" ", 2)
         path = target.partition(b"?")[0]
-        return (
-            None if not path.startswith(b"/") or b"%" in path or b"#" in target else (method, path)
-        )
+        if not path.startswith(b"/") or b"%" in path or b"#" in target:
+            return None
+        return method.decode(), path.decode()
 
     def _restart(self) -> None:
         """Begin anew: a parser that has seen anything but whole requests waits for their rest."""
@@ -59,12 +59,11 @@ class RequestScanner:
 
 def _has_usual_head(lowered: bytes) -> bool:
     """Whether a request in lower case is HTTP/1.1 with one valid Host, and without a coding."""
-    start = lowered.find(_HOST_HEADER) + len(_HOST_HEADER)
+    before, _, rest = lowered.partition(_HOST_HEADER)
+    host = rest.partition(b"\r\n")[0].strip(b" \t")
     return (
-        start >= len(_HOST_HEADER)
-        and lowered.find(_HOST_HEADER, start) < 0
-        and VALID_HOST.fullmatch(lowered[start : lowered.find(b"\r\n", start)].strip(b" \t"))
-        is not None
+        VALID_HOST.fullmatch(host) is not None
+        and _HOST_HEADER not in rest
         and b"transfer-encoding" not in lowered
-        and lowered.find(b" http/1.1\r\n", 0, start) >= 0
+        and b" http/1.1\r\n" in before + b"\r\n"
     )

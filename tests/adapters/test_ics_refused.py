@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from staffbooking_adapters.ics import events, reading
+from staffbooking_adapters.ics import events, parsing
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.errors import InvalidField
@@ -187,7 +187,7 @@ async def test_each_kind_of_occurrence_counts(content, monkeypatch):
         b"BEGIN:VCALENDAR\n" + b"BEGIN:VEVENT\n" * 70_000,
         b"BEGIN:VCALENDAR\n" * 60_000,
         b"BEGIN:VCALENDAR\n" * 5 + b"END:VCALENDAR\n" * 5,
-        many("UID:#", reading.MAX_COMPONENTS),
+        many("UID:#", parsing.MAX_COMPONENTS),
         make_ics_calendar(
             make_ics_hour("20270310T090000Z", "EXDATE:" + "20270310T090000Z," * 60_000)
         ),

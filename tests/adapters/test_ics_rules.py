@@ -9,7 +9,7 @@ from dateutil.rrule import rrulestr
 from hypothesis import given, settings, strategies as st
 from icalendar.prop import vRecur
 
-from staffbooking_adapters.ics.reading import UnreadableCalendar
+from staffbooking_adapters.ics.parsing import UnreadableCalendar
 from staffbooking_adapters.ics.rules import MAX_INTERVAL, RecurrenceBudget, RecurrenceRule
 
 DAY = timedelta(days=1)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from staffbooking_adapters.content import words
+from staffbooking_adapters.content import blocked_terms
 from staffbooking_adapters.content.filter import DefaultContentFilter
 from staffbooking_adapters.content.folding import fold
-from staffbooking_adapters.content.terms import TermMatcher
+from staffbooking_adapters.content.term_matcher import TermMatcher
 from staffbooking_core.domain.messaging.conversations import ContentFindings
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -36,7 +36,7 @@ DEFAULT = DefaultContentFilter()
 @pytest.mark.parametrize(("kind", "text"), DISGUISED)
 def test_a_disguised_text_is_found(kind: str, text: str) -> None:
     """Each text of the corpus of blocked texts is found as a blocked term or a contact."""
-    found = DEFAULT.find_now(text)
+    found = DEFAULT.scan_now(text)
 
     assert found.has_blocked_term if kind == "term" else found.has_contact
 
@@ -44,7 +44,7 @@ def test_a_disguised_text_is_found(kind: str, text: str) -> None:
 @pytest.mark.parametrize("text", INNOCENT)
 def test_an_innocent_text_passes(text: str) -> None:
     """An innocent text of the corpus has no findings."""
-    assert DEFAULT.find_now(text) == ContentFindings()
+    assert DEFAULT.scan_now(text) == ContentFindings()
 
 
 def test_the_corpus_is_large_enough() -> None:
@@ -60,7 +60,7 @@ def test_the_corpus_is_large_enough() -> None:
 
 def test_findings_combine() -> None:
     """A text can have both a blocked term and a contact."""
-    assert DEFAULT.find_now("fuck this, call 07700 900123") == ContentFindings(True, True)
+    assert DEFAULT.scan_now("fuck this, call 07700 900123") == ContentFindings(True, True)
 
 
 OWN = {
@@ -92,8 +92,8 @@ WITH_OWN = DefaultContentFilter(OWN)
 def test_a_deployments_own_term_is_found(text: str) -> None:
     """A deployment's own term, of any script or several words, is found, and is not in the default
     list."""
-    assert not DEFAULT.find_now(text).has_blocked_term
-    assert WITH_OWN.find_now(text).has_blocked_term
+    assert not DEFAULT.scan_now(text).has_blocked_term
+    assert WITH_OWN.scan_now(text).has_blocked_term
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_a_deployments_own_term_is_found(text: str) -> None:
 )
 def test_an_own_term_is_found_as_a_whole(text: str) -> None:
     """A term is not found within another word, or with its words apart."""
-    assert not WITH_OWN.find_now(text).has_blocked_term
+    assert not WITH_OWN.scan_now(text).has_blocked_term
 
 
 def test_the_default_list_is_there() -> None:
     """The installed default list has more than 700 terms, and common ones of five languages."""
-    listed = words.default_terms()
+    listed = blocked_terms.default_terms()
 
     assert len(listed) > 700
     assert {"fuck", "arschloch", "connard", "gilipollas", "stronzo"} <= {
@@ -123,7 +123,7 @@ def test_the_default_list_is_there() -> None:
 
 def test_a_missing_list_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading the filter without the list raises FileNotFoundError."""
-    monkeypatch.setattr(words, "find_spec", lambda _: None)
+    monkeypatch.setattr(blocked_terms, "find_spec", lambda _: None)
 
     with pytest.raises(FileNotFoundError, match="glin-profanity"):
         DefaultContentFilter().load()
@@ -131,10 +131,10 @@ def test_a_missing_list_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_exception_is_needed() -> None:
     """Each term of `HARMLESS_TERMS` would be blocked otherwise."""
-    all_of_it = TermMatcher([*words.listed_terms(), *words.ADDED_TERMS])
+    all_of_it = TermMatcher([*blocked_terms.listed_terms(), *blocked_terms.ADDED_TERMS])
 
     assert [
-        word for word in sorted(words.HARMLESS_TERMS) if not all_of_it.occur_in(fold(word))
+        word for word in sorted(blocked_terms.HARMLESS_TERMS) if not all_of_it.matches(fold(word))
     ] == []
 
 
@@ -170,7 +170,7 @@ def test_the_cost_grows_with_the_length(unit: str) -> None:
         spent = []
         for _ in range(3):
             started = time.thread_time()
-            DEFAULT.find_now(text)
+            DEFAULT.scan_now(text)
             spent.append(time.thread_time() - started)
         return min(spent)
 
@@ -187,7 +187,7 @@ from staffbooking_adapters.content.filter import DefaultContentFilter
 made = DefaultContentFilter(["term"])
 print(sorted(name for name in sys.modules if name.startswith("staffbooking_adapters.content.")))
 made.load()
-print("staffbooking_adapters.content.terms" in sys.modules, "glin_profanity" in sys.modules)
+print("staffbooking_adapters.content.term_matcher" in sys.modules, "glin_profanity" in sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 

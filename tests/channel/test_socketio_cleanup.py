@@ -209,7 +209,7 @@ async def test_a_client_that_ends_while_opening_is_removed(
             error_body(await ada.post("40"), 400, "bad_handshake")
             await wait_until_offline(world, world.customer)
             go_on.set()
-        assert len(world.app.hub) == 0
+        assert world.app.hub.metrics.open_connections == 0
 
 
 async def test_a_failed_handshake_is_not_counted(

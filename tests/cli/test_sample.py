@@ -14,13 +14,13 @@ from staffbooking_adapters.testing.builders import add_user
 from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.sample import guide, seed
 from staffbooking_cli.sample.art import portraits, scenes
-from staffbooking_cli.sample.cast import (
+from staffbooking_cli.sample.companions import KNOWN_STAFF, STAFF_EMAIL, sample_companions
+from staffbooking_cli.sample.participants import (
     ADMIN_EMAIL,
     CUSTOMER_EMAIL,
     ENTERPRISE_EMAIL,
     SECOND_CUSTOMER_EMAIL,
 )
-from staffbooking_cli.sample.market import KNOWN_STAFF, STAFF_EMAIL, sample_companions
 from staffbooking_cli.sample.trades import TRADES
 from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking

@@ -17,6 +17,7 @@ from litestar.events import SimpleEventEmitter
 from staffbooking_adapters.chat.local import LocalChat
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.ics.calendars import IcsCalendars
+from staffbooking_adapters.images.processor import PillowImageProcessor
 from staffbooking_adapters.memory.companions.calendar_fetcher import MemoryCalendarFetcher
 from staffbooking_adapters.memory.doubles import (
     PermissiveContentFilter,
@@ -28,7 +29,6 @@ from staffbooking_adapters.memory.doubles import (
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.memory.webhooks.receivers import MemorySender
-from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.testing.builders import (
     HOUR,
     NOW,
@@ -123,7 +123,7 @@ class HttpDeployment:
             calendars=IcsCalendars(BASE_URL),
             calendar_fetcher=self.calendar_fetcher,
             files=MemoryFiles(),
-            image_processor=PillowPictures(),
+            image_processor=PillowImageProcessor(),
             policy=POLICY,
             sandbox=self.processor.sandbox,
         )

@@ -15,8 +15,8 @@ from attrs import define, field
 
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import upgrade_schema
-from staffbooking_cli.sample.cast import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
-from staffbooking_cli.sample.market import PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.companions import PASSWORD, STAFF_EMAIL
+from staffbooking_cli.sample.participants import ADMIN_EMAIL, CUSTOMER_EMAIL, ENTERPRISE_EMAIL
 from staffbooking_cli.sample.seed import fill_database
 from staffbooking_cli.session import ready_ports
 from staffbooking_core.domain.accounts.users import Role

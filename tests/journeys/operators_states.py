@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from staffbooking_cli.sample.market import PASSWORD
+from staffbooking_cli.sample.companions import PASSWORD
 from tests.e2e.deployment import json_body
 from tests.journeys.marketplace import Marketplace
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from attrs import define
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from staffbooking_cli.sample.market import PASSWORD
+from staffbooking_cli.sample.companions import PASSWORD
 from tests.journeys.browser import BrowserWatch, View, open_context, open_page
 from tests.journeys.marketplace import EMAILS, Marketplace
 

@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 from playwright.sync_api import expect
 
-from staffbooking_cli.sample.market import PASSWORD
+from staffbooking_cli.sample.companions import PASSWORD
 from tests.e2e.deployment import json_body
 from tests.journeys.conftest import OpenPerson
 from tests.journeys.marketplace import LOCATION, SERVICE, Marketplace

@@ -272,6 +272,21 @@ async def test_a_cancelled_mail_closes_its_connection() -> None:
     assert (len(server.mails), len(server.connections)) == (1, 2)
 
 
+async def test_a_cancelled_close_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close that is cancelled before the server confirms QUIT closes the connection."""
+    monkeypatch.setattr(
+        FakeSmtpServer, "handle_QUIT", lambda _, smtp, *__: never_reply(smtp), raising=False
+    )
+    async with run_smtp_server() as server, notifier(server) as client:
+        await client.send_email(make_email())
+        connection = client._client
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await client.close()
+    assert connection is not None
+    assert not connection.is_connected
+
+
 async def test_an_international_address_is_sent_to() -> None:
     """An international address is sent to if the server supports SMTPUTF8; its domain is in
     ASCII."""

@@ -20,7 +20,7 @@ from tests.money.payment_scenarios import PaymentScenario, make_payment_scenario
 from tests.money.processors import (
     FAKES,
     create_fake_book_table,
-    make_bench_on_book,
+    make_bench_on_store,
     open_stripe_bench,
 )
 from tests.stripe_stub import StripeStub, open_stub
@@ -31,7 +31,7 @@ from tests.support.migrated_databases import MigratedDatabase
 @pytest.fixture
 async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
     """One file opened twice, as by two processes."""
-    url = f"sqlite+aiosqlite:///{tmp_path / 'book.db'}"
+    url = f"sqlite+aiosqlite:///{tmp_path / 'fake.db'}"
     first = await open_database(url, metadata)
     second = await open_database(url, metadata)
     await create_fake_book_table(first)
@@ -69,18 +69,18 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def two(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]:
-    """Two fake processors on one book, as of two processes."""
+    """Two fake processors on one document store, as of two processes."""
     first, second = (
         SqlFakeDocumentStore(each) for each in request.getfixturevalue(f"{request.param}_books")
     )
-    one = make_bench_on_book(first)
-    return one, make_bench_on_book(second, one.clock)
+    one = make_bench_on_store(first)
+    return one, make_bench_on_store(second, one.clock)
 
 
 @pytest.fixture
 def fake() -> ProcessorBench:
     """The fake processor in memory only."""
-    return make_bench_on_book(MemoryFakeDocumentStore())
+    return make_bench_on_store(MemoryFakeDocumentStore())
 
 
 @pytest.fixture(params=["fake", "stripe"])

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from attrs import evolve
 
-from staffbooking_adapters.fake.book import FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake.documents import FakeStoreReader, FakeStoreTransaction
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.processor.base import ProcessorBench
@@ -18,15 +18,15 @@ from tests.money.processors import (
     SIGNING_SECRET,
     FakeProcessorWorld,
     fake_processor_of,
-    make_bench_on_book,
+    make_bench_on_store,
 )
 
 
 def make_fake_bench(**options: Any) -> ProcessorBench:
     """A fake processor in memory with the given options."""
-    bench, book = make_bench_on_book(MemoryFakeDocumentStore()), MemoryFakeDocumentStore()
+    bench, store = make_bench_on_store(MemoryFakeDocumentStore()), MemoryFakeDocumentStore()
     given: dict[str, Any] = {"base_url": "http://test", "secret": SIGNING_SECRET, **options}
-    processor = FakeProcessor(book, bench.clock, **given)
+    processor = FakeProcessor(store, bench.clock, **given)
     return evolve(bench, payments=processor, outside_world=FakeProcessorWorld(processor))
 
 
@@ -44,8 +44,8 @@ async def run_concurrently(times: int, act: Callable[[int], Coroutine[Any, Any, 
             group.start_soon(act, number)
 
 
-class UnavailableBook:
-    """A book that is unreachable."""
+class UnavailableDocumentStore:
+    """A document store that is unreachable."""
 
     async def read(self, work: Callable[[FakeStoreReader], Awaitable[Any]]) -> Any:
         raise StoreUnavailable("gone")

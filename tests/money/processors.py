@@ -18,7 +18,7 @@ from attrs import frozen
 from sqlalchemy import create_mock_engine, text
 from stripe import HTTPXClient, StripeClient
 
-from staffbooking_adapters.fake.book import FakeDocumentStore
+from staffbooking_adapters.fake.documents import FakeDocumentStore
 from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.memory.doubles import VirtualClock
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
@@ -130,12 +130,12 @@ class StripeStubWorld:
         return self.stub.balance()
 
 
-def make_bench_on_book(
-    book: FakeDocumentStore, clock: VirtualClock | None = None, *, manual_payees: bool = False
+def make_bench_on_store(
+    store: FakeDocumentStore, clock: VirtualClock | None = None, *, manual_payees: bool = False
 ) -> ProcessorBench:
     clock = clock or VirtualClock(NOW)
     processor = FakeProcessor(
-        book, clock, base_url="http://test", secret=SIGNING_SECRET, manual_payees=manual_payees
+        store, clock, base_url="http://test", secret=SIGNING_SECRET, manual_payees=manual_payees
     )
     return ProcessorBench(processor, FakeProcessorWorld(processor), clock)
 
@@ -177,18 +177,18 @@ async def open_stripe_bench() -> AsyncIterator[ProcessorBench]:
 async def open_memory_bench(
     _: pytest.FixtureRequest, *, manual_payees: bool = False
 ) -> AsyncIterator[ProcessorBench]:
-    yield make_bench_on_book(MemoryFakeDocumentStore(), manual_payees=manual_payees)
+    yield make_bench_on_store(MemoryFakeDocumentStore(), manual_payees=manual_payees)
 
 
 @asynccontextmanager
 async def open_sqlite_bench(
     request: pytest.FixtureRequest, *, manual_payees: bool = False
 ) -> AsyncIterator[ProcessorBench]:
-    url = f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'book.db'}"
+    url = f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'fake.db'}"
     database = await open_database(url, metadata)
     try:
         await create_fake_book_table(database)
-        yield make_bench_on_book(SqlFakeDocumentStore(database), manual_payees=manual_payees)
+        yield make_bench_on_store(SqlFakeDocumentStore(database), manual_payees=manual_payees)
     finally:
         await database.close()
 
@@ -201,7 +201,7 @@ async def open_postgresql_bench(
     migrated.execute("DELETE FROM fakepay_documents")
     database = await open_database(migrated.url, metadata, pool_size=16)
     try:
-        yield make_bench_on_book(SqlFakeDocumentStore(database), manual_payees=manual_payees)
+        yield make_bench_on_store(SqlFakeDocumentStore(database), manual_payees=manual_payees)
     finally:
         await database.close()
 
@@ -233,7 +233,7 @@ async def due_event_ids(bench: ProcessorBench, limit: int = 100) -> list[str]:
 
 
 async def create_fake_book_table(database: Database) -> None:
-    """Create the table of the fake's book and its index."""
+    """Create the table of the fake's documents and its index."""
     written: list[Any] = []
     engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: written.append(ddl))
     fakepay_documents.create(engine, checkfirst=False)

@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake import machine
-from staffbooking_adapters.fake.book import STATEMENT_LINE_KIND, FakeStoreTransaction
 from staffbooking_adapters.fake.charge import DELAYED_EFFECT_PERIOD
+from staffbooking_adapters.fake.documents import STATEMENT_LINE_KIND, FakeStoreTransaction
 from staffbooking_adapters.fake.faults import REFUND_PROGRESSIONS
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import NOW
@@ -30,14 +30,14 @@ from staffbooking_core.domain.payments.processor import (
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
 from staffbooking_core.errors import RuleBroken
-from tests.money.fake_helpers import UnavailableBook, make_fake_bench, statement_lines
+from tests.money.fake_helpers import UnavailableDocumentStore, make_fake_bench, statement_lines
 from tests.money.fake_intents import (
     intent_with_payment,
     pay_out_intent,
     refund_intent,
     reverse_intent_payout,
 )
-from tests.money.processors import fake_processor_of, make_bench_on_book
+from tests.money.processors import fake_processor_of, make_bench_on_store
 
 pytestmark = pytest.mark.anyio
 
@@ -192,9 +192,11 @@ async def test_an_abandoned_statement_blocks_nothing(bench: ProcessorBench) -> N
     assert len(await statement_lines(bench)) == 3
 
 
-async def test_an_unreachable_book_has_no_statement() -> None:
+async def test_an_unreachable_document_store_has_no_statement() -> None:
     """The statement of an unreachable book raises `OutcomeUnknown` instead of being empty."""
-    statement: AsyncIterator[Movement] = make_bench_on_book(UnavailableBook()).payments.statement()
+    statement: AsyncIterator[Movement] = make_bench_on_store(
+        UnavailableDocumentStore()
+    ).payments.statement()
     with pytest.raises(OutcomeUnknown):
         await anext(statement)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stripe import APIError, InvalidRequestError
 
-from staffbooking_adapters.stripe.errors import to_payments_error
+from staffbooking_adapters.stripe.errors import to_processor_error
 from staffbooking_adapters.testing.processor.base import (
     CALL_TIMEOUT_SECONDS,
     COMPANION_ID,
@@ -69,7 +69,7 @@ def _refund(payment_ref: str) -> RefundPayment:
 )
 def test_the_status_decides(error: APIError, meaning: type[ProcessorError]) -> None:
     """A 4xx answer with an error object is definite, and any other error is unknown."""
-    assert type(to_payments_error(error)) is meaning
+    assert type(to_processor_error(error)) is meaning
 
 
 REASONS = {
@@ -89,7 +89,7 @@ REASONS = {
 @pytest.mark.parametrize("status", [400, 403])
 def test_a_refusal_has_a_reason(code: str, status: int) -> None:
     """Each code of Stripe is mapped to a refusal code, for 400 and for 403."""
-    error = to_payments_error(_error(status, code=code, message="no"))
+    error = to_processor_error(_error(status, code=code, message="no"))
     if code == "parameter_unknown" and status == 403:
         assert isinstance(error, ProcessorMisconfigured)
     else:
@@ -103,7 +103,7 @@ def test_a_refusal_without_a_code_is_invalid() -> None:
         "Something else", None, None, None, 400, {"error": {}}, {"request-id": "req_1"}
     )
     error.error = _error(400, message="Something else").error
-    meaning = to_payments_error(error)
+    meaning = to_processor_error(error)
     assert isinstance(meaning, ProcessorRefused)
     assert meaning.reason is RefusalCode.INVALID
     assert str(meaning) == "Request req_1: Something else"
@@ -113,7 +113,8 @@ def test_secrets_stay_out_of_messages() -> None:
     """Secrets in a message of Stripe are masked."""
     text = "bad key sk_live_abc123 or rk_test_x9 or whsec_Zz0"
     assert (
-        str(to_payments_error(_error(401, message=text))) == "bad key sk_*** or rk_*** or whsec_***"
+        str(to_processor_error(_error(401, message=text)))
+        == "bad key sk_*** or rk_*** or whsec_***"
     )
 
 
@@ -123,7 +124,7 @@ def test_secrets_stay_out_of_messages() -> None:
 def test_the_retry_after_header_is_used(header: str, wait: float | None) -> None:
     """A Retry-After header is used if it is ASCII digits, up to an hour."""
     document = {"error": {"code": "rate_limit"}}
-    error = to_payments_error(APIError("no", None, 429, document, {"retry-after": header}))
+    error = to_processor_error(APIError("no", None, 429, document, {"retry-after": header}))
     assert isinstance(error, ProcessorBusy)
     assert error.retry_after == wait
 

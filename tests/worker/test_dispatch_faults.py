@@ -58,6 +58,25 @@ async def test_a_delivery_is_not_sent_again_after_a_store_failure(
     assert (delivery.status, len(attempts), len(sender.sent)) == (SUCCEEDED, 1, 1)
 
 
+async def test_a_stop_without_the_store_is_no_unexpected_error(
+    post: WebhookScenario, sender: GatedReceivers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A dispatcher that is stopped while the store is unavailable says that outcomes are unsaved,
+    without a traceback."""
+    store = UnreliableStore(post.ports.store)
+    endpoint = await add_endpoint_with_deliveries(post)
+
+    async def answer() -> int:
+        store.faults += ["before"] * 100
+        return 200
+
+    sender.behaviours[endpoint.url] = answer
+    async with running_dispatcher(evolve(post.ports, store=store)):
+        await wait_until(lambda: "outcomes not saved" in caplog.text)
+    assert f"webhook {endpoint.id}: stopped before its outcomes were saved" in caplog.text
+    assert [each.levelname for each in caplog.records if each.exc_info] == []
+
+
 async def test_failed_claims_are_repeated(post: WebhookScenario, sender: GatedReceivers) -> None:
     """Claims that failed are made again later."""
     store = UnreliableStore(post.ports.store)

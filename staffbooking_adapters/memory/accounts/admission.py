@@ -30,14 +30,14 @@ class MemoryAdmission:
         now: datetime,
     ) -> tuple[ApiKeyCaller, Sequence[RateLimitDecision]]:
         state = self.tx.state
-        if (number := state.key_by_digest.get(digest)) is None:
+        if (key_id := state.key_by_digest.get(digest)) is None:
             raise Unauthenticated("invalid_api_key", "The API key is not valid")
-        key = state.keys[number]
+        key = state.keys[key_id]
         owner = state.users[key.owner_id]
         check_api_key(key, owner, permission, now)
         self.tx.shared.key_last_used_at[key.id] = now
-        place, calls = (key.id, start_of_hour(now)), self.tx.shared.key_calls
-        calls[place] = calls.get(place, 0) + 1
+        key_and_hour, calls = (key.id, start_of_hour(now)), self.tx.shared.key_calls
+        calls[key_and_hour] = calls.get(key_and_hour, 0) + 1
         verdicts = [self._count_request(f"{rule.name}:key:{key.id}", rule, now) for rule in rules]
         return ApiKeyCaller(key, owner), verdicts
 

@@ -50,8 +50,8 @@ class AuditWriter(AuditReader):
     """Reads and extends the audit."""
 
     async def add_audit_entry(self, entry: NewAuditEntry) -> None:
-        number = next(self.tx.shared.audit_ids)
-        self.tx.state.audit[number] = AuditEntry(id=number, **asdict(entry, recurse=False))
+        entry_id = next(self.tx.shared.audit_ids)
+        self.tx.state.audit[entry_id] = AuditEntry(id=entry_id, **asdict(entry, recurse=False))
 
 
 def _is_selected(entry: AuditEntry, filters: AuditFilters) -> bool:

@@ -45,12 +45,12 @@ class AccountsReader:
     ) -> Sequence[User]:
         users = self.tx.state.users
         by_email = (find_by_email(self.tx, each) for each in emails)
-        numbers = {*user_ids, *(user.id for user in by_email if user is not None)}
-        return [users[number] for number in sorted(numbers) if number in users]
+        ids = {*user_ids, *(user.id for user in by_email if user is not None)}
+        return [users[user_id] for user_id in sorted(ids) if user_id in users]
 
     async def users(self, after_id: int, limit: int, offset: int = 0) -> Sequence[User]:
         users = self.tx.state.users
-        found = [users[number] for number in sorted(users) if number > after_id]
+        found = [users[user_id] for user_id in sorted(users) if user_id > after_id]
         return found[offset : offset + limit]
 
     async def find_people(self, query: PeopleQuery) -> Sequence[User]:
@@ -60,18 +60,20 @@ class AccountsReader:
             if query.role in (None, user.role) and query.state in (None, user.state)
         ]
         if query.term:
-            places = {user.id: place for user in found if (place := _first_term(user, query.term))}
-            found = [user for user in found if user.id in places]
-            found.sort(key=lambda user: (places[user.id], user.id))
+            positions = {
+                user.id: position for user in found if (position := _first_term(user, query.term))
+            }
+            found = [user for user in found if user.id in positions]
+            found.sort(key=lambda user: (positions[user.id], user.id))
         else:
             found.sort(key=lambda user: -user.id)
-        numbers = [user.id for user in found]
-        first = numbers.index(query.after_id) + 1 if query.after_id in numbers else 0
+        ids = [user.id for user in found]
+        first = ids.index(query.after_id) + 1 if query.after_id in ids else 0
         return found[first : first + query.limit]
 
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
         users = self.tx.state.users
-        return {number: users[number].email for number in user_ids if number in users}
+        return {user_id: users[user_id].email for user_id in user_ids if user_id in users}
 
     async def session(self, digest: bytes) -> tuple[Session, User] | None:
         state = self.tx.state
@@ -101,8 +103,8 @@ class AccountsReader:
         self, key_ids: Sequence[int], since: datetime
     ) -> Mapping[tuple[int, datetime], int]:
         return {
-            (key_id, hour): number
-            for (key_id, hour), number in self.tx.shared.key_calls.items()
+            (key_id, hour): count
+            for (key_id, hour), count in self.tx.shared.key_calls.items()
             if key_id in key_ids and hour >= since
         }
 
@@ -112,7 +114,7 @@ class AccountsReader:
 
     async def sample_accounts(self) -> Sequence[User]:
         state = self.tx.state
-        marked = [state.users[number] for number in sorted(state.sample_accounts)]
+        marked = [state.users[user_id] for user_id in sorted(state.sample_accounts)]
         return [user for user in marked if user.disabled_at is None and user.erased_at is None]
 
 
@@ -198,8 +200,8 @@ class AccountsWriter(AccountsReader):
 
 
 def find_by_email(tx: MemoryTransaction, email: str) -> User | None:
-    number = tx.state.user_by_email.get(normalize_email(email))
-    return None if number is None else tx.state.users[number]
+    user_id = tx.state.user_by_email.get(normalize_email(email))
+    return None if user_id is None else tx.state.users[user_id]
 
 
 def _with_last_used_at(tx: MemoryTransaction, key: ApiKey) -> ApiKey:

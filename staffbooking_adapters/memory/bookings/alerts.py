@@ -21,12 +21,16 @@ class AlertsReader:
 
     async def alerts(self, limit: int, offset: int = 0) -> Sequence[StoredAlert]:
         rows = self.tx.state.alerts
-        newest = sorted(rows, key=lambda number: (rows[number].alert.at, number), reverse=True)
-        return [rows[number].alert for number in newest[offset : offset + limit]]
+        newest = sorted(
+            rows, key=lambda alert_id: (rows[alert_id].alert.at, alert_id), reverse=True
+        )
+        return [rows[alert_id].alert for alert_id in newest[offset : offset + limit]]
 
     async def bookings_of(self, booking_ids: Collection[int]) -> Mapping[int, Booking]:
         bookings = self.tx.state.bookings
-        return {number: bookings[number] for number in booking_ids if number in bookings}
+        return {
+            booking_id: bookings[booking_id] for booking_id in booking_ids if booking_id in bookings
+        }
 
 
 @frozen
@@ -35,10 +39,10 @@ class AlertsWriter(AlertsReader):
 
     async def claim_alert(self, now: datetime, lease: Lease) -> DueAlert | None:
         alerts = self.tx.state.alerts
-        for number, row in sorted(alerts.items()):
+        for alert_id, row in sorted(alerts.items()):
             if not row.is_sent and not is_lease_active(row.lease, now):
-                alerts[number] = evolve(row, lease=lease)
-                return DueAlert(number, row.alert.booking_id, row.alert.text)
+                alerts[alert_id] = evolve(row, lease=lease)
+                return DueAlert(alert_id, row.alert.booking_id, row.alert.text)
         return None
 
     async def mark_alert_sent(self, alert_id: int) -> None:

@@ -59,9 +59,9 @@ class DisputesWriter(DisputesReader):
     """Reads and writes statements and files of disputes."""
 
     async def add_statement(self, statement: NewDisputeStatement) -> None:
-        number = next(self.tx.shared.statement_ids)
+        statement_id = next(self.tx.shared.statement_ids)
         given = asdict(statement, recurse=False)
-        self.tx.state.dispute_statements[number] = DisputeStatement(id=number, **given)
+        self.tx.state.dispute_statements[statement_id] = DisputeStatement(id=statement_id, **given)
 
     async def add_file(self, file: DisputeFile) -> None:
         self.tx.state.dispute_files[file.id] = file

@@ -57,8 +57,8 @@ class BookingsReader:
         return self.tx.state.bookings.get(booking_id)
 
     async def booking_by_code(self, code: str) -> Booking | None:
-        number = self.tx.state.booking_by_code.get(code)
-        return None if number is None else self.tx.state.bookings[number]
+        booking_id = self.tx.state.booking_by_code.get(code)
+        return None if booking_id is None else self.tx.state.bookings[booking_id]
 
     async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
         found = [each for each in self.tx.state.bookings.values() if _matches_query(each, query)]
@@ -98,8 +98,8 @@ class BookingsReader:
             if booking.ends_at > since and booking.status is not BookingStatus.CANCELLED
         ]
         found.sort(key=lambda booking: (booking.starts_at, booking.id))
-        kept = sorted(found, key=lambda booking: booking.status not in CONFIRMED_STATUSES)[:limit]
-        return sorted(kept, key=lambda booking: (booking.starts_at, booking.id))
+        found.sort(key=lambda booking: booking.status not in CONFIRMED_STATUSES)
+        return sorted(found[:limit], key=lambda booking: (booking.starts_at, booking.id))
 
     async def bookings_within(
         self, companion_id: int, span: Interval, limit: int
@@ -120,9 +120,9 @@ class BookingsReader:
         customer_id: int | None,
         day: date,
     ) -> BookingRequestContext:
-        numbers, taken = self.tx.shared.booking_ids, self.tx.state.bookings
+        ids, taken = self.tx.shared.booking_ids, self.tx.state.bookings
         return BookingRequestContext(
-            booking_id=next(number for number in numbers if number not in taken),
+            booking_id=next(free_id for free_id in ids if free_id not in taken),
             companion=self._find_bookable(companion_id, day),
             customer=self._find_customer(customer_email, customer_id),
             clock_offset=self.tx.state.clock_offset,
@@ -159,7 +159,7 @@ class BookingsReader:
 
     async def events_of(self, booking_id: int) -> Sequence[tuple[int, bytes]]:
         state = self.tx.state
-        rows = [state.events[number] for number in state.events_of.get(booking_id) or ()]
+        rows = [state.events[event_id] for event_id in state.events_of.get(booking_id) or ()]
         return sorted((row.event.sequence, row.body) for row in rows)
 
     async def open_payouts(
@@ -269,8 +269,8 @@ class BookingsWriter(BookingsReader):
         for order in change.orders:
             add_operation(self.tx, booking.id, order, change.operations_due_at)
         for alert in change.alerts:
-            number = next(self.tx.shared.alert_ids)
-            state.alerts[number] = AlertRow(
+            alert_id = next(self.tx.shared.alert_ids)
+            state.alerts[alert_id] = AlertRow(
                 StoredAlert(change.operations_due_at, booking.id, alert.text, alert.alarmed_at)
             )
         add_notices(self.tx, change.notifications, change.operations_due_at)
@@ -288,15 +288,15 @@ class BookingsWriter(BookingsReader):
 
     async def use_rebooking_credit(self, credit: RebookingCredit, used_by_booking_id: int) -> bool:
         credits = self.tx.state.credits
-        kept = credits.get(credit.booking_id)
-        if kept is None or kept.used_by is not None:
+        stored = credits.get(credit.booking_id)
+        if stored is None or stored.used_by is not None:
             return False
-        credits[kept.booking_id] = evolve(kept, used_by=used_by_booking_id)
+        credits[stored.booking_id] = evolve(stored, used_by=used_by_booking_id)
         return True
 
     async def take_back_rebooking_credit(self, booking_id: int) -> bool:
-        kept = self.tx.state.credits.get(booking_id)
-        if kept is None or kept.used_by is not None:
+        stored = self.tx.state.credits.get(booking_id)
+        if stored is None or stored.used_by is not None:
             return False
         self.tx.state.credits.discard(booking_id)
         return True
@@ -305,15 +305,15 @@ class BookingsWriter(BookingsReader):
 def _matches_query(booking: Booking, query: BookingQuery) -> bool:
     if query.status is not None and booking.status is not query.status:
         return False
-    user = query.user_id
-    return user is None or any(
+    user_id = query.user_id
+    return user_id is None or any(
         party in query.parties
-        for party, number in (
+        for party, party_id in (
             (Party.CUSTOMER, booking.customer_id),
             (Party.STAFF, booking.companion_id),
             (Party.API, booking.booked_by),
         )
-        if number == user
+        if party_id == user_id
     )
 
 

@@ -27,15 +27,15 @@ class TimersWriter:
     ) -> Sequence[Timer]:
         timers = self.tx.state.timers
         due = [
-            (row.due_at, number)
-            for number, row in timers.items()
+            (row.due_at, booking_id)
+            for booking_id, row in timers.items()
             if is_timer_due(row, business_now, now) and not is_lease_active(row.lease, now)
         ]
         claimed = []
-        for _, number in sorted(due)[:limit]:
-            row = timers[number]
-            row = timers[number] = evolve(row, lease=lease, attempts=row.attempts + 1)
-            claimed.append(Timer(number, row.kind, row.due_at, row.attempts))
+        for _, booking_id in sorted(due)[:limit]:
+            row = timers[booking_id]
+            row = timers[booking_id] = evolve(row, lease=lease, attempts=row.attempts + 1)
+            claimed.append(Timer(booking_id, row.kind, row.due_at, row.attempts))
         return claimed
 
     async def defer_timer(self, booking_id: int, lease: Lease, until: datetime) -> None:

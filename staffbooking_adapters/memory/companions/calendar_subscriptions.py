@@ -51,11 +51,11 @@ class CalendarSubscriptionsWriter(CalendarSubscriptionsReader):
         rows = self.tx.state.calendar_subscriptions
         due = [
             row.subscription
-            for number, row in rows.items()
+            for known_id, row in rows.items()
             if (
                 row.subscription.is_due(now)
                 if subscription_id is None
-                else number == subscription_id
+                else known_id == subscription_id
             )
             and not is_lease_active(row.lease, now)
         ]

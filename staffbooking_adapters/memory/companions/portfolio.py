@@ -33,7 +33,7 @@ class PortfolioReader:
         self, status: PortfolioItemStatus | None, after_id: int, limit: int, offset: int = 0
     ) -> Sequence[PortfolioItem]:
         portfolio = self.tx.state.portfolio
-        found = (portfolio[number] for number in sorted(portfolio) if number > after_id)
+        found = (portfolio[known_id] for known_id in sorted(portfolio) if known_id > after_id)
         chosen = [item for item in found if status in (None, item.status)]
         return chosen[offset : offset + limit]
 
@@ -50,7 +50,7 @@ class PortfolioReader:
 
     async def calendar_feed_owner_id(self, digest: bytes) -> int | None:
         feeds = self.tx.state.calendar_feeds.items()
-        return next((number for number, (secret, _) in feeds if secret == digest), None)
+        return next((owner_id for owner_id, (secret, _) in feeds if secret == digest), None)
 
     async def calendar_feed_created_at(self, companion_id: int) -> datetime | None:
         feed = self.tx.state.calendar_feeds.get(companion_id)

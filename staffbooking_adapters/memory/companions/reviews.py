@@ -23,7 +23,7 @@ class ReviewsReader:
 
     async def reviews(self, after_id: int, limit: int, offset: int = 0) -> Sequence[Review]:
         reviews = self.tx.state.reviews
-        found = [reviews[number] for number in sorted(reviews) if number > after_id]
+        found = [reviews[review_id] for review_id in sorted(reviews) if review_id > after_id]
         return found[offset : offset + limit]
 
     async def newest_reviews(
@@ -31,8 +31,8 @@ class ReviewsReader:
     ) -> Sequence[Review]:
         found = [
             review
-            for number, review in sorted(self.tx.state.reviews.items(), reverse=True)
-            if (before_id is None or number < before_id) and hidden in (None, review.hidden)
+            for review_id, review in sorted(self.tx.state.reviews.items(), reverse=True)
+            if (before_id is None or review_id < before_id) and hidden in (None, review.hidden)
         ]
         return found[:limit]
 
@@ -40,16 +40,15 @@ class ReviewsReader:
         return newest_reviews(self.tx.state, user_id, (page - 1) * limit, limit)
 
     async def review_by(self, booking_id: int, reviewer_id: int) -> Review | None:
-        number = self.tx.state.review_by_party.get((booking_id, reviewer_id))
-        return None if number is None else self.tx.state.reviews[number]
+        review_id = self.tx.state.review_by_party.get((booking_id, reviewer_id))
+        return None if review_id is None else self.tx.state.reviews[review_id]
 
     async def ratings_of(self, user_id: int) -> RatingTotals | None:
         state = self.tx.state
         if user_id not in state.users:
             return None
-        numbers = state.reviews_of.get(user_id) or ()
-        shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
-        return RatingTotals(sum(review.rating for review in shown), len(shown))
+        visible = _visible_reviews(state, user_id)
+        return RatingTotals(sum(review.rating for review in visible), len(visible))
 
 
 @frozen
@@ -69,23 +68,27 @@ class ReviewsWriter(ReviewsReader):
 
     async def save_response(self, review: Review) -> bool:
         reviews = self.tx.state.reviews
-        kept = reviews.get(review.id)
-        if kept is None or kept.response is not None:
+        stored = reviews.get(review.id)
+        if stored is None or stored.response is not None:
             return False
         reviews[review.id] = review
         return True
 
     async def save_hidden(self, review: Review) -> bool:
         reviews = self.tx.state.reviews
-        kept = reviews.get(review.id)
-        if kept is None or kept.hidden == review.hidden:
+        stored = reviews.get(review.id)
+        if stored is None or stored.hidden == review.hidden:
             return False
-        reviews[review.id] = evolve(kept, hidden=review.hidden)
+        reviews[review.id] = evolve(stored, hidden=review.hidden)
         return True
 
 
 def newest_reviews(state: MemoryState, user_id: int, offset: int, limit: int) -> list[Review]:
     """The visible reviews of a user, the newest first, after `offset` of them."""
-    numbers = (state.reviews_of.get(user_id) or ())[::-1]
-    shown = [one for number in numbers if not (one := state.reviews[number]).hidden]
-    return shown[offset : offset + limit]
+    return _visible_reviews(state, user_id)[::-1][offset : offset + limit]
+
+
+def _visible_reviews(state: MemoryState, user_id: int) -> list[Review]:
+    """The visible reviews of a user, in the order of their creation."""
+    found = (state.reviews[review_id] for review_id in state.reviews_of.get(user_id) or ())
+    return [review for review in found if not review.hidden]

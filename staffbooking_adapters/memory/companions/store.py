@@ -77,14 +77,14 @@ class CompanionsReader:
 
     async def city_counts(self, limit: int) -> Sequence[tuple[str, str, int]]:
         names: dict[tuple[str, str], tuple[str, str]] = {}
-        numbers: Counter[tuple[str, str]] = Counter()
-        for number in await self.listed_ids(1, MAX_ID):
-            companion = self.tx.state.companions[number].companion
+        counts: Counter[tuple[str, str]] = Counter()
+        for companion_id in await self.listed_ids(1, MAX_ID):
+            companion = self.tx.state.companions[companion_id].companion
             place = companion.location_city, companion.location_country
             folded = normalize_place(place[0]), normalize_place(place[1])
             names.setdefault(folded, place)
-            numbers[folded] += 1
-        return [(*names[folded], number) for folded, number in numbers.most_common(limit)]
+            counts[folded] += 1
+        return [(*names[folded], count) for folded, count in counts.most_common(limit)]
 
     async def last_listed_id(self) -> int:
         return max(await self.listed_ids(1, MAX_ID), default=0)
@@ -92,19 +92,19 @@ class CompanionsReader:
     async def listed_ids(self, first_id: int, last_id: int) -> Sequence[int]:
         rows = self.tx.state.companions
         return [
-            number
-            for number in sorted(rows)
-            if first_id <= number <= last_id and rows[number].companion.is_listed
+            companion_id
+            for companion_id in sorted(rows)
+            if first_id <= companion_id <= last_id and rows[companion_id].companion.is_listed
         ]
 
     async def profile_photos(self, companion_ids: Collection[int]) -> Mapping[int, str]:
         rows = self.tx.state.companions
         photos = {
-            number: rows[number].companion.profile_photo
-            for number in companion_ids
-            if number in rows
+            companion_id: rows[companion_id].companion.profile_photo
+            for companion_id in companion_ids
+            if companion_id in rows
         }
-        return {number: photo for number, photo in photos.items() if photo}
+        return {companion_id: photo for companion_id, photo in photos.items() if photo}
 
     async def search_candidates(
         self,
@@ -133,7 +133,9 @@ class CompanionsReader:
         self, after_id: int, limit: int, offset: int = 0, approval: Approval | None = None
     ) -> Sequence[Companion]:
         rows = self.tx.state.companions
-        found = [rows[number].companion for number in sorted(rows) if number > after_id]
+        found = [
+            rows[companion_id].companion for companion_id in sorted(rows) if companion_id > after_id
+        ]
         chosen = [each for each in found if approval in (None, each.approval)]
         return chosen[offset : offset + limit]
 
@@ -167,7 +169,9 @@ class CompanionsReader:
 
     async def companions_to_approve(self, after_id: int, limit: int) -> Sequence[Companion]:
         rows = self.tx.state.companions
-        found = [rows[number].companion for number in sorted(rows) if number > after_id]
+        found = [
+            rows[companion_id].companion for companion_id in sorted(rows) if companion_id > after_id
+        ]
         return [each for each in found if each.awaits_approval][:limit]
 
 

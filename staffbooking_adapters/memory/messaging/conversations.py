@@ -32,7 +32,10 @@ def _with_current_name(member: ConversationMember, user: User) -> ConversationMe
 
 def conversations_of(state: MemoryState, user_id: int) -> Iterator[Conversation]:
     """The open conversations that a user is or was in; members' names may be outdated."""
-    rows = (state.conversations[number] for number in state.conversations_of.get(user_id) or ())
+    rows = (
+        state.conversations[conversation_id]
+        for conversation_id in state.conversations_of.get(user_id) or ()
+    )
     found = (row.conversation for row in rows if row.is_open)
     return (conversation for conversation in found if conversation.find_member(user_id))
 

@@ -54,19 +54,19 @@ class PresenceWriter(PresenceReader):
 
     async def remove_connection(self, user_id: int, node: str, now: datetime) -> None:
         connections = self.tx.state.connection_counts
-        if not (many := connections.get((user_id, node))):
+        if not (count := connections.get((user_id, node))):
             return
-        if many == 1:
+        if count == 1:
             connections.discard((user_id, node))
         else:
-            connections[user_id, node] = many - 1
+            connections[user_id, node] = count - 1
         _set_last_seen(self.tx.state, user_id, now)
 
     async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
         state = self.tx.state
         _drop_connections(state, node)
-        for user_id, many in connections.items():
-            state.connection_counts[user_id, node] = many
+        for user_id, count in connections.items():
+            state.connection_counts[user_id, node] = count
 
     async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
         state, gone = self.tx.state, set[int]()
@@ -98,7 +98,7 @@ def _connection_counts(state: MemoryState, user_id: int, now: datetime) -> Itera
     """A user's connection count at each live node."""
     living = (node for node, until in state.node_expiries.items() if now < until)
     found = (state.connection_counts.get((user_id, node)) for node in living)
-    return (many for many in found if many is not None)
+    return (count for count in found if count is not None)
 
 
 def _last_seen(state: MemoryState, user_id: int, now: datetime) -> datetime | None:

@@ -53,8 +53,10 @@ class MessagesReader:
     ) -> Sequence[ConversationOverview]:
         state, start = self.tx.state, (page - 1) * limit
         found = sorted((each.updated_at, each.id) for each in conversations_of(state, user_id))
-        numbers = [number for _, number in found[::-1]][start : start + limit + 1]
-        overviews = [_overview(state, number, user_id, now) for number in numbers]
+        page_rows = found[::-1][start : start + limit + 1]
+        overviews = [
+            _overview(state, conversation_id, user_id, now) for _, conversation_id in page_rows
+        ]
         return [overview for overview in overviews if overview is not None]
 
     async def overview(
@@ -66,14 +68,14 @@ class MessagesReader:
         self, conversation_id: int, before_id: int | None, max_id: int, limit: int
     ) -> Sequence[Message]:
         last = max_id if before_id is None else min(before_id - 1, max_id)
-        numbers = _message_ids_between(self.tx.state, conversation_id, 0, last)
-        return _messages_by_id(self.tx.state, numbers[-limit:])
+        message_ids = _message_ids_between(self.tx.state, conversation_id, 0, last)
+        return _messages_by_id(self.tx.state, message_ids[-limit:])
 
     async def messages_after(
         self, conversation_id: int, after_id: int, max_id: int, limit: int
     ) -> Sequence[Message]:
-        numbers = _message_ids_between(self.tx.state, conversation_id, after_id, max_id)
-        return _messages_by_id(self.tx.state, numbers[:limit])
+        message_ids = _message_ids_between(self.tx.state, conversation_id, after_id, max_id)
+        return _messages_by_id(self.tx.state, message_ids[:limit])
 
     async def find_pair(self, user_id: int, other_id: int) -> CustomerCompanionPair | None:
         pairs = (CustomerCompanionPair(user_id, other_id), CustomerCompanionPair(other_id, user_id))
@@ -83,9 +85,9 @@ class MessagesReader:
         return self.tx.state.direct_by_pair.get(pair)
 
     async def event_group_id(self, customer_id: int, event_ref: str) -> int | None:
-        number = self.tx.state.group_by_event.get((customer_id, event_ref))
-        is_open = number is not None and self.tx.state.conversations[number].is_open
-        return number if is_open else None
+        group_id = self.tx.state.group_by_event.get((customer_id, event_ref))
+        is_open = group_id is not None and self.tx.state.conversations[group_id].is_open
+        return group_id if is_open else None
 
     async def pairs_without_conversation(
         self, user_id: int, limit: int
@@ -122,7 +124,7 @@ class MessagesReader:
         state = self.tx.state
         if user_id is None:
             return len(state.messages)
-        return max((upto for _, upto in _readable_conversations(state, user_id)), default=0)
+        return max((last_id for _, last_id in _readable_conversations(state, user_id)), default=0)
 
     async def all_messages_after(self, after_id: int, limit: int) -> Sequence[Message]:
         last = min(after_id + limit, len(self.tx.state.messages))
@@ -135,11 +137,11 @@ class MessagesReader:
         self, user_id: int, after_id: int, limit: int
     ) -> Sequence[Message]:
         state = self.tx.state
-        said = (
-            _message_ids_between(state, number, after_id, upto)
-            for number, upto in _readable_conversations(state, user_id)
+        ids_by_conversation = (
+            _message_ids_between(state, conversation_id, after_id, last_id)
+            for conversation_id, last_id in _readable_conversations(state, user_id)
         )
-        return _messages_by_id(state, islice(merge(*said), limit))
+        return _messages_by_id(state, islice(merge(*ids_by_conversation), limit))
 
     async def conversation_partners(
         self, user_id: int, candidate_ids: Iterable[int]
@@ -153,14 +155,14 @@ class MessagesWriter(MessagesReader):
 
     async def open_direct_conversation(self, pair: CustomerCompanionPair, now: datetime) -> int:
         state = self.tx.state
-        if (number := state.direct_by_pair.get(pair)) is not None:
-            return number
-        number = state.direct_by_pair[pair] = next(self.tx.shared.conversation_ids)
+        if (conversation_id := state.direct_by_pair.get(pair)) is not None:
+            return conversation_id
+        conversation_id = state.direct_by_pair[pair] = next(self.tx.shared.conversation_ids)
         members = [
             ConversationMember(each, "") for each in sorted((pair.customer_id, pair.companion_id))
         ]
         direct = Conversation(
-            id=number,
+            id=conversation_id,
             kind=ConversationKind.DIRECT,
             customer_id=pair.customer_id,
             companion_id=pair.companion_id,
@@ -169,21 +171,24 @@ class MessagesWriter(MessagesReader):
             members=tuple(members),
         )
         put_conversation(state, direct, is_open=True)
-        return number
+        return conversation_id
 
     async def lock_conversations(
         self, conversation_ids: Iterable[int]
     ) -> Mapping[int, Conversation]:
         state = self.tx.state
-        found = [find_conversation(state, number) for number in sorted(set(conversation_ids))]
+        found = [
+            find_conversation(state, conversation_id)
+            for conversation_id in sorted(set(conversation_ids))
+        ]
         return {conversation.id: conversation for conversation in found if conversation is not None}
 
     async def lock_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
         state, event = self.tx.state, (customer_id, event_ref)
-        if (number := state.group_by_event.get(event)) is None:
-            number = state.group_by_event[event] = next(self.tx.shared.conversation_ids)
+        if (group_id := state.group_by_event.get(event)) is None:
+            group_id = state.group_by_event[event] = next(self.tx.shared.conversation_ids)
             group = Conversation(
-                id=number,
+                id=group_id,
                 kind=ConversationKind.GROUP,
                 customer_id=customer_id,
                 companion_id=None,
@@ -192,7 +197,7 @@ class MessagesWriter(MessagesReader):
                 members=(ConversationMember(customer_id, ""),),
             )
             put_conversation(state, group, is_open=False)
-        return with_current_members(state, state.conversations[number].conversation)
+        return with_current_members(state, state.conversations[group_id].conversation)
 
     async def booked_companions(
         self, customer_id: int, event_ref: str
@@ -216,9 +221,11 @@ class MessagesWriter(MessagesReader):
         self, client_keys: Iterable[tuple[int, int, str]]
     ) -> Mapping[tuple[int, int, str], Message]:
         state = self.tx.state
-        found = {name: state.message_by_client_id.get(name) for name in client_keys}
+        found = {key: state.message_by_client_id.get(key) for key in client_keys}
         return {
-            name: state.messages[number] for name, number in found.items() if number is not None
+            key: state.messages[message_id]
+            for key, message_id in found.items()
+            if message_id is not None
         }
 
     async def add_messages(self, messages: Sequence[NewMessage]) -> Sequence[Message]:
@@ -266,29 +273,30 @@ class MessagesWriter(MessagesReader):
             self.tx.state.last_notified_messages[key] = each.message_id
 
     def _unseen_by_members(self, message: Message) -> list[UnreadMessage]:
-        state, number = self.tx.state, message.conversation_id
+        state, conversation_id = self.tx.state, message.conversation_id
         return [
-            UnreadMessage(number, member.user_id, message.id, message.sender_name)
-            for member in state.conversations[number].conversation.participants
+            UnreadMessage(conversation_id, member.user_id, message.id, message.sender_name)
+            for member in state.conversations[conversation_id].conversation.participants
             if member.user_id != message.sender_id
             and member.read_id < message.id
-            and (state.last_notified_messages.get((number, member.user_id)) or 0) <= member.read_id
+            and (state.last_notified_messages.get((conversation_id, member.user_id)) or 0)
+            <= member.read_id
         ]
 
     def _add_message(self, new: NewMessage) -> Message:
         state = self.tx.state
         added = Message(id=len(state.messages) + 1, **asdict(new, recurse=False))
         if new.client_id is not None:
-            name = (new.conversation_id, new.sender_id, new.client_id)
-            if name in state.message_by_client_id:
+            client_key = (new.conversation_id, new.sender_id, new.client_id)
+            if client_key in state.message_by_client_id:
                 raise ConstraintViolated(CLIENT_ID_TAKEN)
-            state.message_by_client_id[name] = added.id
+            state.message_by_client_id[client_key] = added.id
         state.messages[added.id] = added
         others = state.messages_of.get(new.conversation_id) or ()
         state.messages_of[new.conversation_id] = (*others, added.id)
         row = state.conversations[new.conversation_id]
-        said = evolve(row.conversation, last_id=added.id, updated_at=new.created_at)
-        state.conversations[new.conversation_id] = evolve(row, conversation=said)
+        conversation = evolve(row.conversation, last_id=added.id, updated_at=new.created_at)
+        state.conversations[new.conversation_id] = evolve(row, conversation=conversation)
         return added
 
 
@@ -311,9 +319,9 @@ def _overview(
 def _count_unread(
     state: MemoryState, conversation: Conversation, member: ConversationMember
 ) -> int:
-    upto = last_readable_id(conversation, member)
+    last_id = last_readable_id(conversation, member)
     unread = _messages_by_id(
-        state, _message_ids_between(state, conversation.id, member.read_id, upto)
+        state, _message_ids_between(state, conversation.id, member.read_id, last_id)
     )
     return sum(message.sender_id != member.user_id for message in unread)
 
@@ -341,14 +349,15 @@ def _readable_conversations(state: MemoryState, user_id: int) -> Iterator[tuple[
 
 
 def _message_ids_between(
-    state: MemoryState, conversation_id: int, after_id: int, upto_id: int
+    state: MemoryState, conversation_id: int, after_id: int, last_id: int
 ) -> tuple[int, ...]:
-    """The ids of a conversation's messages in (`after_id`, `upto_id`], ascending."""
-    row, numbers = state.conversations.get(conversation_id), state.messages_of.get(conversation_id)
-    if row is None or not row.is_open or numbers is None:
+    """The ids of a conversation's messages in (`after_id`, `last_id`], ascending."""
+    row = state.conversations.get(conversation_id)
+    message_ids = state.messages_of.get(conversation_id)
+    if row is None or not row.is_open or message_ids is None:
         return ()
-    return numbers[bisect_right(numbers, after_id) : bisect_right(numbers, upto_id)]
+    return message_ids[bisect_right(message_ids, after_id) : bisect_right(message_ids, last_id)]
 
 
-def _messages_by_id(state: MemoryState, numbers: Iterable[int]) -> list[Message]:
-    return [state.messages[number] for number in numbers]
+def _messages_by_id(state: MemoryState, message_ids: Iterable[int]) -> list[Message]:
+    return [state.messages[message_id] for message_id in message_ids]

@@ -31,19 +31,20 @@ class NotificationsReader:
     async def muted_kinds_of_all(
         self, user_ids: Collection[int]
     ) -> Mapping[int, frozenset[NotificationKind]]:
-        return {number: await self.muted_kinds_of(number) for number in user_ids}
+        return {user_id: await self.muted_kinds_of(user_id) for user_id in user_ids}
 
     async def inquiries(self, after_id: int, limit: int) -> Sequence[Inquiry]:
         inquiries = self.tx.state.inquiries
-        return [inquiries[number] for number in sorted(inquiries) if number > after_id][:limit]
+        later_ids = sorted(inquiry_id for inquiry_id in inquiries if inquiry_id > after_id)
+        return [inquiries[inquiry_id] for inquiry_id in later_ids[:limit]]
 
     async def newest_inquiries(
         self, before_id: int | None, limit: int, *, answered: bool | None = None
     ) -> Sequence[Inquiry]:
         found = [
             inquiry
-            for number, inquiry in sorted(self.tx.state.inquiries.items(), reverse=True)
-            if (before_id is None or number < before_id)
+            for inquiry_id, inquiry in sorted(self.tx.state.inquiries.items(), reverse=True)
+            if (before_id is None or inquiry_id < before_id)
             and answered in (None, inquiry.answered_at is not None)
         ]
         return found[:limit]
@@ -66,28 +67,28 @@ class NotificationsWriter(NotificationsReader):
     ) -> Sequence[DueNotification]:
         rows = self.tx.state.notices
         due = sorted(
-            (row.due_at, number)
-            for number, row in rows.items()
+            (row.due_at, notice_id)
+            for notice_id, row in rows.items()
             if row.due_at <= now and not is_lease_active(row.lease, now)
         )
-        claimed = [number for _, number in due[:limit]]
-        for number in claimed:
-            rows[number] = evolve(rows[number], lease=lease)
-        found = ((number, rows[number]) for number in claimed)
+        claimed = [notice_id for _, notice_id in due[:limit]]
+        for notice_id in claimed:
+            rows[notice_id] = evolve(rows[notice_id], lease=lease)
+        found = ((notice_id, rows[notice_id]) for notice_id in claimed)
         return [
-            DueNotification(number, row.notice, row.attempts, row.request_id)
-            for number, row in found
+            DueNotification(notice_id, row.notice, row.attempts, row.request_id)
+            for notice_id, row in found
         ]
 
     async def finish_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
-        for number in notification_ids:
-            if self._find_leased(number, lease) is not None:
-                self.tx.state.notices.discard(number)
+        for notification_id in notification_ids:
+            if self._find_leased(notification_id, lease) is not None:
+                self.tx.state.notices.discard(notification_id)
 
     async def release_notifications(self, notification_ids: Collection[int], lease: Lease) -> None:
-        for number in notification_ids:
-            if (row := self._find_leased(number, lease)) is not None:
-                self.tx.state.notices[number] = evolve(row, lease=None)
+        for notification_id in notification_ids:
+            if (row := self._find_leased(notification_id, lease)) is not None:
+                self.tx.state.notices[notification_id] = evolve(row, lease=None)
 
     async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:
         if (row := self._find_leased(notification_id, lease)) is not None:
@@ -101,9 +102,9 @@ class NotificationsWriter(NotificationsReader):
         self.tx.state.muted_kinds[user_id] = await self.muted_kinds_of(user_id) - {kind}
 
     async def add_inquiry(self, inquiry: NewInquiry) -> Inquiry:
-        number = next(self.tx.shared.inquiry_ids)
-        added = Inquiry(id=number, **asdict(inquiry, recurse=False))
-        self.tx.state.inquiries[number] = added
+        inquiry_id = next(self.tx.shared.inquiry_ids)
+        added = Inquiry(id=inquiry_id, **asdict(inquiry, recurse=False))
+        self.tx.state.inquiries[inquiry_id] = added
         return added
 
     async def save_answer(self, inquiry: Inquiry) -> bool:

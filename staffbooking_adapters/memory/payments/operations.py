@@ -60,15 +60,17 @@ class OperationsReader:
     async def operations_of_bookings(
         self, booking_ids: Collection[int]
     ) -> Mapping[int, Sequence[Operation]]:
-        found = {number: await self.operations_of(number) for number in booking_ids}
-        return {number: operations for number, operations in found.items() if operations}
+        found = {booking_id: await self.operations_of(booking_id) for booking_id in booking_ids}
+        return {booking_id: operations for booking_id, operations in found.items() if operations}
 
     async def failed_refunds(
         self, limit: int, offset: int = 0
     ) -> Sequence[tuple[Booking, Operation]]:
         bookings = self.tx.state.bookings
         failed = [
-            each for number in bookings for each in failed_refunds(await self.operations_of(number))
+            each
+            for booking_id in bookings
+            for each in failed_refunds(await self.operations_of(booking_id))
         ]
         failed.sort(key=lambda operation: operation.id)
         return [(bookings[each.booking_id], each) for each in failed[offset : offset + limit]]
@@ -127,7 +129,9 @@ class OperationsWriter(OperationsReader):
 
 def operation_rows_of(state: MemoryState, booking_id: int) -> list[OperationRow]:
     """The rows of a booking's operations, in the order of their numbers."""
-    return [state.operations[number] for number in state.operations_of.get(booking_id) or ()]
+    return [
+        state.operations[operation_id] for operation_id in state.operations_of.get(booking_id) or ()
+    ]
 
 
 def _claimable_operations(

@@ -48,9 +48,13 @@ class PayeesWriter(PayeesReader):
         payees = self.tx.state.payees
         due = [
             row.payee
-            for (its_provider, number), row in payees.items()
-            if its_provider == provider
-            and (row.payee.is_due(now) if companion_id is None else number == companion_id)
+            for (payee_provider, payee_companion_id), row in payees.items()
+            if payee_provider == provider
+            and (
+                row.payee.is_due(now)
+                if companion_id is None
+                else payee_companion_id == companion_id
+            )
             and not is_lease_active(row.lease, now)
         ]
         due.sort(key=lambda payee: (payee.next_at or now, payee.companion_id))

@@ -71,16 +71,16 @@ class MemoryFakeStoreTransaction:
         return None if document is None else document.body
 
     async def due(self, kind: str, now: datetime) -> Sequence[tuple[str, str]]:
-        shelf = self.tables[kind]
+        table = self.tables[kind]
         return [
-            (key, shelf.documents[key].body) for key in islice(shelf.due_keys(now), DUE_BATCH_SIZE)
+            (key, table.documents[key].body) for key in islice(table.due_keys(now), DUE_BATCH_SIZE)
         ]
 
     async def after(self, kind: str, key: str) -> Sequence[tuple[str, str]]:
-        shelf = self.tables[kind]
-        start = bisect_right(shelf.sorted_keys, key)
+        table = self.tables[kind]
+        start = bisect_right(table.sorted_keys, key)
         return [
-            (key, shelf.documents[key].body) for key in shelf.sorted_keys[start : start + PAGE_SIZE]
+            (key, table.documents[key].body) for key in table.sorted_keys[start : start + PAGE_SIZE]
         ]
 
     async def total(self, kind: str) -> int:
@@ -105,8 +105,8 @@ class MemoryFakeStoreTransaction:
         self.undo_log.append((kind, key, self.tables[kind].replace(key, document)))
 
     def roll_back(self) -> None:
-        for kind, key, was in reversed(self.undo_log):
-            self.tables[kind].replace(key, was)
+        for kind, key, before in reversed(self.undo_log):
+            self.tables[kind].replace(key, before)
 
 
 class MemoryFakeDocumentStore:

@@ -28,11 +28,15 @@ class SandboxReader:
 
     async def next_timer(self, now: datetime) -> NextTimer | None:
         state = self.tx.state
-        later = [(row.due_at, number) for number, row in state.timers.items() if row.due_at > now]
+        later = [
+            (row.due_at, booking_id) for booking_id, row in state.timers.items() if row.due_at > now
+        ]
         if not later:
             return None
-        due_at, number = min(later)
-        return NextTimer(number, state.bookings[number].code, state.timers[number].kind, due_at)
+        due_at, booking_id = min(later)
+        return NextTimer(
+            booking_id, state.bookings[booking_id].code, state.timers[booking_id].kind, due_at
+        )
 
     async def mark(self) -> SandboxMark:
         state = self.tx.state
@@ -42,12 +46,15 @@ class SandboxReader:
 
     async def sent_mails(self, limit: int, before_id: int | None = None) -> Sequence[SentMail]:
         mails = self.tx.state.sent_mails
-        found = sorted((n for n in mails if before_id is None or n < before_id), reverse=True)
-        return [mails[number] for number in found[:limit]]
+        found = sorted(
+            (mail_id for mail_id in mails if before_id is None or mail_id < before_id), reverse=True
+        )
+        return [mails[mail_id] for mail_id in found[:limit]]
 
     async def sent_mails_after(self, after_id: int, limit: int) -> Sequence[SentMail]:
         mails = self.tx.state.sent_mails
-        return [mails[number] for number in sorted(n for n in mails if n > after_id)[:limit]]
+        later_ids = sorted(mail_id for mail_id in mails if mail_id > after_id)
+        return [mails[mail_id] for mail_id in later_ids[:limit]]
 
 
 @frozen
@@ -61,13 +68,13 @@ class SandboxWriter(SandboxReader):
         self.tx.state.clock_offset = offset
 
     async def add_sent_mails(self, mails: Sequence[NewSentMail]) -> None:
-        kept = self.tx.state.sent_mails
+        stored = self.tx.state.sent_mails
         for mail in mails:
-            number = next(self.tx.shared.mail_ids)
-            kept[number] = SentMail(**asdict(mail, recurse=False), id=number)
-        for old in sorted(kept)[:-MAX_SENT_MAILS]:
-            kept.discard(old)
+            mail_id = next(self.tx.shared.mail_ids)
+            stored[mail_id] = SentMail(**asdict(mail, recurse=False), id=mail_id)
+        for old_id in sorted(stored)[:-MAX_SENT_MAILS]:
+            stored.discard(old_id)
 
     async def delete_sent_mails(self) -> None:
-        for number in list(self.tx.state.sent_mails):
-            self.tx.state.sent_mails.discard(number)
+        for mail_id in list(self.tx.state.sent_mails):
+            self.tx.state.sent_mails.discard(mail_id)

@@ -18,10 +18,14 @@ from staffbooking_core.request_id import CURRENT_REQUEST_ID
 
 def add_event(tx: MemoryTransaction, event: DomainEvent) -> None:
     """Add an event without a position; the commit sends the hint `EVENTS`."""
-    told = PublishedEvent(event.id, event.booking_id, event.sequence, event.name, event.parties)
+    published = PublishedEvent(
+        event.id, event.booking_id, event.sequence, event.name, event.parties
+    )
     state = tx.state
     request_id = CURRENT_REQUEST_ID.get()
-    state.events[event.id] = EventRow(told, codec.encode(event.envelope), request_id=request_id)
+    state.events[event.id] = EventRow(
+        published, codec.encode(event.envelope), request_id=request_id
+    )
     others = state.events_of.get(event.booking_id) or ()
     state.events_of[event.booking_id] = (*others, event.id)
     tx.hints.add(Hint.EVENTS)
@@ -34,15 +38,15 @@ def events_without_position(state: MemoryState) -> Iterator[PublishedEvent]:
 
 def next_events_without_position(state: MemoryState, limit: int) -> list[PublishedEvent]:
     """The first `limit` events without a position, plus all others of their bookings."""
-    waiting = sorted(events_without_position(state), key=lambda told: told.id)
-    bookings = {told.booking_id for told in waiting[:limit]}
-    return [told for told in waiting if told.booking_id in bookings]
+    waiting = sorted(events_without_position(state), key=lambda event: event.id)
+    bookings = {event.booking_id for event in waiting[:limit]}
+    return [event for event in waiting if event.booking_id in bookings]
 
 
 def assign_positions(state: MemoryState, positioned: Iterable[tuple[PublishedEvent, int]]) -> None:
-    for told, position in positioned:
-        state.events[told.id] = evolve(state.events[told.id], position=position)
-        state.event_by_position[position] = told.id
+    for event, position in positioned:
+        state.events[event.id] = evolve(state.events[event.id], position=position)
+        state.event_by_position[position] = event.id
 
 
 def position_in_feed(state: MemoryState, event_id: str, reader_id: int | None) -> int | None:

@@ -12,7 +12,9 @@ from staffbooking_core.ports import MAX_COUNTED_DELIVERIES, DueDelivery
 
 
 def deliveries_of(state: MemoryState, endpoint_id: int) -> list[DeliveryRow]:
-    return [state.deliveries[number] for number in state.deliveries_of.get(endpoint_id) or ()]
+    return [
+        state.deliveries[delivery_id] for delivery_id in state.deliveries_of.get(endpoint_id) or ()
+    ]
 
 
 def deliveries_of_booking(state: MemoryState, row: DeliveryRow) -> list[DeliveryRow]:
@@ -24,8 +26,10 @@ def deliveries_of_booking(state: MemoryState, row: DeliveryRow) -> list[Delivery
         key=lambda event_id: state.events[event_id].event.sequence,
     )
     keys = [(row.delivery.endpoint_id, event_id) for event_id in ids]
-    numbers = [state.delivery_by_event.get(key) for key in keys]
-    return [state.deliveries[number] for number in numbers if number is not None]
+    delivery_ids = [state.delivery_by_event.get(key) for key in keys]
+    return [
+        state.deliveries[delivery_id] for delivery_id in delivery_ids if delivery_id is not None
+    ]
 
 
 def find_deliveries(

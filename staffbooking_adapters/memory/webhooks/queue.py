@@ -35,21 +35,21 @@ def has_earlier_unfinished(state: MemoryState, row: DeliveryRow) -> bool:
     """Whether the delivery comes after an unfinished one of its booking; redeliveries are outside
     the order."""
     in_order = log.deliveries_of_booking(state, row)
-    place = next((n for n, each in enumerate(in_order) if each.delivery.id == row.delivery.id), 0)
-    return any(each.delivery.counts and not each.delivery.is_finished for each in in_order[:place])
+    index = next((i for i, each in enumerate(in_order) if each.delivery.id == row.delivery.id), 0)
+    return any(each.delivery.counts and not each.delivery.is_finished for each in in_order[:index])
 
 
 def _leave_out_waiting(state: MemoryState, due: Sequence[DueDelivery]) -> list[DueDelivery]:
     """Make deliveries of an ordered endpoint wait for earlier ones of their bookings; returns the
     others."""
-    kept = []
+    ready = []
     for each in due:
         row = state.deliveries[each.delivery.id]
         if row.delivery.counts and has_earlier_unfinished(state, row):
             update_delivery(state, row, status=DeliveryStatus.WAITING)
         else:
-            kept.append(each)
-    return kept
+            ready.append(each)
+    return ready
 
 
 def next_deliveries(
@@ -68,13 +68,15 @@ def next_deliveries(
         for at, row in pending
         if at <= now and (after is None or row.delivery.tries or (at, row.delivery.id) > after)
     )
-    found = [log.due_delivery(state, state.deliveries[number]) for *_, number in due[:limit]]
+    found = [
+        log.due_delivery(state, state.deliveries[delivery_id]) for *_, delivery_id in due[:limit]
+    ]
     return _leave_out_waiting(state, found) if endpoint.ordered else found
 
 
 def update_delivery(state: MemoryState, row: DeliveryRow, **progress: Any) -> None:
-    moved = evolve(row.delivery, **progress)
-    state.deliveries[moved.id] = evolve(row, delivery=moved)
+    updated = evolve(row.delivery, **progress)
+    state.deliveries[updated.id] = evolve(row, delivery=updated)
 
 
 def cancel_deliveries(state: MemoryState, rows: Iterable[DeliveryRow]) -> None:

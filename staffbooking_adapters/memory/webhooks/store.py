@@ -155,8 +155,8 @@ class WebhooksReader:
         return found[:limit]
 
     async def next_batch_due_at(self, now: datetime, *, degraded: bool) -> datetime | None:
-        turns = _claimable_endpoints(self._tx.state, now, degraded)
-        return turns[0][0] if turns else None
+        claimable = _claimable_endpoints(self._tx.state, now, degraded)
+        return claimable[0][0] if claimable else None
 
     async def stats(self, now: datetime) -> WebhookStats:
         state = self._tx.state
@@ -177,11 +177,11 @@ class WebhooksWriter(WebhooksReader):
     """Reads and writes endpoints, deliveries and the event feed."""
 
     async def add_endpoint(self, new_endpoint: NewWebhookEndpoint) -> WebhookEndpoint:
-        number = next(self._tx.shared.endpoint_ids)
+        endpoint_id = next(self._tx.shared.endpoint_ids)
         added = WebhookEndpoint(
-            id=number, secrets=EndpointSecrets(b""), **asdict(new_endpoint, recurse=False)
+            id=endpoint_id, secrets=EndpointSecrets(b""), **asdict(new_endpoint, recurse=False)
         )
-        self._tx.state.endpoints[number] = EndpointRow(added)
+        self._tx.state.endpoints[endpoint_id] = EndpointRow(added)
         return added
 
     async def lock_endpoint(self, endpoint_id: int) -> WebhookEndpoint | None:
@@ -228,15 +228,15 @@ class WebhooksWriter(WebhooksReader):
     async def claim_batches(
         self, now: datetime, lease: Lease, limit: int, batch_size: int, *, degraded: bool
     ) -> Sequence[EndpointBatch]:
-        state, turns = self._tx.state, []
-        for due_at, number in _claimable_endpoints(state, now, degraded)[:limit]:
+        state, batches = self._tx.state, []
+        for due_at, endpoint_id in _claimable_endpoints(state, now, degraded)[:limit]:
             if due_at > now:
                 break
-            row = state.endpoints[number] = evolve(state.endpoints[number], lease=lease)
+            row = state.endpoints[endpoint_id] = evolve(state.endpoints[endpoint_id], lease=lease)
             owner = state.users[row.endpoint.owner_id]
             due = queue.next_deliveries(state, row.endpoint, now, batch_size)
-            turns.append(EndpointBatch(row.endpoint, owner, lease, tuple(due)))
-        return turns
+            batches.append(EndpointBatch(row.endpoint, owner, lease, tuple(due)))
+        return batches
 
     async def next_deliveries(
         self, batches: Sequence[tuple[WebhookEndpoint, Delivery]], now: datetime, limit: int
@@ -248,29 +248,33 @@ class WebhooksWriter(WebhooksReader):
 
     async def renew_claims(self, tokens: Sequence[str], until: datetime) -> None:
         rows = self._tx.state.endpoints
-        for number, row in list(rows.items()):
+        for endpoint_id, row in list(rows.items()):
             if row.lease is not None and row.lease.token in tokens:
-                rows[number] = evolve(row, lease=Lease(row.lease.token, until))
+                rows[endpoint_id] = evolve(row, lease=Lease(row.lease.token, until))
 
     async def lock_claims(
         self, claims: Sequence[EndpointClaim]
     ) -> Mapping[EndpointClaim, EndpointSubscription]:
         state = self._tx.state
         return {
-            (number, row.lease.token): _subscriber_of(state, row)
-            for number, row in state.endpoints.items()
-            if row.lease is not None and (number, row.lease.token) in claims
+            (endpoint_id, row.lease.token): _subscriber_of(state, row)
+            for endpoint_id, row in state.endpoints.items()
+            if row.lease is not None and (endpoint_id, row.lease.token) in claims
         }
 
     async def release_endpoints(self, endpoint_ids: Sequence[int], now: datetime) -> None:
         rows = self._tx.state.endpoints
-        for number in endpoint_ids:
-            rows[number] = evolve(rows[number], lease=None, due_at=None)
-            self._schedule_next_batch(number, now)
+        for endpoint_id in endpoint_ids:
+            rows[endpoint_id] = evolve(rows[endpoint_id], lease=None, due_at=None)
+            self._schedule_next_batch(endpoint_id, now)
 
     async def lock_deliveries(self, delivery_ids: Sequence[int]) -> Sequence[Delivery]:
         rows = self._tx.state.deliveries
-        return [rows[number].delivery for number in sorted(delivery_ids) if number in rows]
+        return [
+            rows[delivery_id].delivery
+            for delivery_id in sorted(delivery_ids)
+            if delivery_id in rows
+        ]
 
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
         rows = self._tx.state.deliveries
@@ -292,17 +296,17 @@ class WebhooksWriter(WebhooksReader):
 
     async def release_waiting_deliveries(self, finished_ids: Sequence[int]) -> None:
         state = self._tx.state
-        for number in finished_ids:
-            for row in log.deliveries_of_booking(state, state.deliveries[number]):
+        for delivery_id in finished_ids:
+            for row in log.deliveries_of_booking(state, state.deliveries[delivery_id]):
                 is_waiting = row.delivery.status is DeliveryStatus.WAITING
                 if is_waiting and not queue.has_earlier_unfinished(state, row):
                     queue.update_delivery(state, row, status=DeliveryStatus.PENDING)
 
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
         rows = self._tx.state.deliveries
-        for number, attempt in attempts:
-            row = rows[number]
-            rows[number] = evolve(row, attempts=(*row.attempts, attempt))
+        for delivery_id, attempt in attempts:
+            row = rows[delivery_id]
+            rows[delivery_id] = evolve(row, attempts=(*row.attempts, attempt))
 
     async def schedule_endpoint(self, endpoint_id: int, earliest_at: datetime) -> None:
         rows = self._tx.state.endpoints
@@ -350,7 +354,7 @@ class WebhooksWriter(WebhooksReader):
             for row in queue.held_deliveries(state.deliveries.values())
             if row.delivery.held_at is not None and row.delivery.held_at <= held_before
         ]
-        late = [state.deliveries[number] for _, number in sorted(held)[:limit]]
+        late = [state.deliveries[delivery_id] for _, delivery_id in sorted(held)[:limit]]
         queue.cancel_deliveries(state, late)
         return len(late)
 
@@ -377,7 +381,7 @@ def drop_deliveries(state: MemoryState, before: datetime) -> int:
         state.delivery_by_event.discard((delivery.endpoint_id, delivery.event_id))
         others = state.deliveries_of[delivery.endpoint_id]
         state.deliveries_of[delivery.endpoint_id] = tuple(
-            number for number in others if number != delivery.id
+            delivery_id for delivery_id in others if delivery_id != delivery.id
         )
     return len(old)
 
@@ -396,8 +400,8 @@ def _claimable_endpoints(
 ) -> list[tuple[datetime, int]]:
     """The due time and id of each unclaimed endpoint with a batch, the earliest first."""
     return sorted(
-        (row.due_at, number)
-        for number, row in state.endpoints.items()
+        (row.due_at, endpoint_id)
+        for endpoint_id, row in state.endpoints.items()
         if row.due_at is not None
         and row.endpoint.degraded is degraded
         and not is_lease_active(row.lease, now)
@@ -407,11 +411,11 @@ def _claimable_endpoints(
 def _add_delivery(
     tx: MemoryTransaction, new: NewDelivery, body: bytes | None = None
 ) -> DeliveryRow:
-    state, number = tx.state, next(tx.shared.delivery_ids)
-    delivery = Delivery(id=number, **asdict(new, recurse=False))
+    state, delivery_id = tx.state, next(tx.shared.delivery_ids)
+    delivery = Delivery(id=delivery_id, **asdict(new, recurse=False))
     row = DeliveryRow(delivery, new.next_at or new.created_at, body=body)
-    state.deliveries[number] = row
+    state.deliveries[delivery_id] = row
     others = state.deliveries_of.get(new.endpoint_id) or ()
-    state.deliveries_of[new.endpoint_id] = (*others, number)
-    state.delivery_by_event[new.endpoint_id, new.event_id] = number
+    state.deliveries_of[new.endpoint_id] = (*others, delivery_id)
+    state.delivery_by_event[new.endpoint_id, new.event_id] = delivery_id
     return row

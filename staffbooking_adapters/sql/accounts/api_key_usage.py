@@ -19,7 +19,7 @@ from staffbooking_core.domain.accounts.api_keys import start_of_hour
 from staffbooking_core.errors import StoreUnavailable
 
 WRITE_INTERVAL_SECONDS = 5.0
-"""Maximum seconds from a use to its write."""
+"""Seconds from a use to the write that has it."""
 _HOUR = timedelta(hours=1)
 
 _USED_KEYS = array_rows("used", id=("key_ids", BigInt), at=("times", Instant))
@@ -35,7 +35,7 @@ SAVE_KEY_USAGE = Statement(
 
 
 _CALL_ROWS = array_rows(
-    "made", key_id=("key_ids", BigInt), hour=("hours", Instant), calls=("numbers", BigInt)
+    "made", key_id=("key_ids", BigInt), hour=("hours", Instant), calls=("counts", BigInt)
 )
 _ADD_KEY_CALLS = upsert(api_key_calls).from_select(
     list(api_key_calls.c.keys()),
@@ -72,17 +72,17 @@ async def read_key_calls(
 ) -> dict[tuple[int, datetime], int]:
     """The number of calls by key and hour since an hour; hours without any are left out."""
     rows = await connection.fetch_all(LIST_KEY_CALLS, key_ids=sorted(key_ids), since=since)
-    calls = Counter({(key_id, hour): number for key_id, hour, number in rows})
-    for (key_id, hour), number in unwritten.calls.items():
+    calls = Counter({(key_id, hour): count for key_id, hour, count in rows})
+    for (key_id, hour), count in unwritten.calls.items():
         if key_id in key_ids and hour >= since:
-            calls[key_id, hour] += number
+            calls[key_id, hour] += count
     return dict(calls)
 
 
 @define
 class ApiKeyUsageRecorder:
-    """Keeps the last use and the number of calls of each key, and writes them within
-    WRITE_INTERVAL_SECONDS.
+    """Keeps the last use and the number of calls of each key, and writes them every
+    WRITE_INTERVAL_SECONDS, one write at a time.
 
     This is no Batcher: nobody waits for the write, and uses of the same key merge. Calls may be
     lost where a process is killed, and counted twice where the answer to a write is lost: they are
@@ -102,12 +102,10 @@ class ApiKeyUsageRecorder:
             uses[key_id] = now
         if not self._hour <= now < self._hour + _HOUR:
             self._hour = start_of_hour(now)
-        place = key_id, self._hour
-        calls[place] = calls.get(place, 0) + 1
+        key_and_hour = key_id, self._hour
+        calls[key_and_hour] = calls.get(key_and_hour, 0) + 1
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(
-                WRITE_INTERVAL_SECONDS, self._start_write
-            )
+            self._schedule_write()
 
     async def close(self) -> None:
         """Write the remaining uses. They are lost if the database is unavailable."""
@@ -117,13 +115,21 @@ class ApiKeyUsageRecorder:
             await asyncio.wait([self._write_task])
         await self._write_uses()
 
+    def _schedule_write(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(
+            WRITE_INTERVAL_SECONDS, self._start_write
+        )
+
     def _start_write(self) -> None:
+        if self._write_task is not None and not self._write_task.done():
+            self._schedule_write()  # Two writes at a time would write the same calls twice.
+            return
         self._timer = None
         self._write_task = asyncio.create_task(self._write_uses())
 
     async def _write_uses(self) -> None:
         uses, calls = dict(self.unwritten.last_uses), dict(self.unwritten.calls)
-        if not uses:
+        if not uses and not calls:
             return
         try:
             await self._write_calls(calls)
@@ -137,14 +143,14 @@ class ApiKeyUsageRecorder:
                 del self.unwritten.last_uses[key_id]
 
     async def _write_calls(self, calls: Mapping[tuple[int, datetime], int]) -> None:
-        places = sorted(calls)
+        ordered = sorted(calls.items())
         await self.database.execute(
             ADD_KEY_CALLS,
-            key_ids=[key_id for key_id, _ in places],
-            hours=[hour for _, hour in places],
-            numbers=[calls[place] for place in places],
+            key_ids=[key_id for (key_id, _), _ in ordered],
+            hours=[hour for (_, hour), _ in ordered],
+            counts=[count for _, count in ordered],
         )
-        for place, number in calls.items():
-            self.unwritten.calls[place] -= number
-            if not self.unwritten.calls[place]:
-                del self.unwritten.calls[place]
+        for key_and_hour, count in ordered:
+            self.unwritten.calls[key_and_hour] -= count
+            if not self.unwritten.calls[key_and_hour]:
+                del self.unwritten.calls[key_and_hour]

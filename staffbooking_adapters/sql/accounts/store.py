@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, insert, or_, select, update
 
 from staffbooking_adapters.sql.accounts import people
 from staffbooking_adapters.sql.accounts.api_key_usage import UnwrittenUsage, read_key_calls
-from staffbooking_adapters.sql.companions.reader import CompanionsWriter
+from staffbooking_adapters.sql.companions.writer import CompanionsWriter
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size

@@ -26,9 +26,14 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.bookings import reader as reading
 from staffbooking_adapters.sql.bookings.postings import add_postings
-from staffbooking_adapters.sql.bookings.reader import BookingsReader, to_booking
+from staffbooking_adapters.sql.bookings.reader import (
+    LOCK_BOOKING,
+    LOCK_CONTENDERS,
+    BookingsReader,
+    booking_row,
+    to_booking,
+)
 from staffbooking_adapters.sql.engine.composite import CompositeStatement, ConditionalWrite
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import array_rows, upsert
@@ -282,12 +287,14 @@ async def save_booking_write(
     if is_new:
         params["seen_acceptances"] = booking_write.seen_acceptances
     if not await _booking_write_statement(variant).execute(connection, params):
-        raise await _refusal(connection, booking_write.booking) if is_new else Conflict("booking")
+        if not is_new:
+            raise Conflict("booking")
+        raise await _insert_error(connection, booking_write.booking)
     if booking_write.postings:
         await add_postings(connection, booking_write.postings)
 
 
-async def _refusal(connection: Connection, booking: Booking) -> ConstraintViolated:
+async def _insert_error(connection: Connection, booking: Booking) -> ConstraintViolated:
     """The error of a new booking that was not stored."""
     disabled = await connection.fetch_value(
         FIND_DISABLED_PARTY,
@@ -301,7 +308,7 @@ async def _refusal(connection: Connection, booking: Booking) -> ConstraintViolat
 def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[str, Any]:
     """The parameters of all rows of a booking write."""
     rows = {
-        **reading.booking_row(booking_write.booking),
+        **booking_row(booking_write.booking),
         "at": booking_write.operations_due_at,
         "request_id": CURRENT_REQUEST_ID.get(),
     }
@@ -346,7 +353,7 @@ class BookingsWriter(BookingsReader):
 
     async def lock_booking(self, booking_id: int) -> Booking | None:
         return to_booking.map_optional(
-            await self.connection.fetch_one(reading.LOCK_BOOKING, booking_id=booking_id)
+            await self.connection.fetch_one(LOCK_BOOKING, booking_id=booking_id)
         )
 
     async def count_acceptance(self, companion_id: int) -> None:
@@ -356,7 +363,7 @@ class BookingsWriter(BookingsReader):
         self, booking_id: int, buffer: timedelta
     ) -> Sequence[Booking]:
         params = {"booking_id": booking_id, "buffer": buffer, "longest": DAY}
-        rows = await self.connection.fetch_all(reading.LOCK_CONTENDERS, **params)
+        rows = await self.connection.fetch_all(LOCK_CONTENDERS, **params)
         return [to_booking(row) for row in rows]
 
     async def save_booking(self, booking_write: BookingWrite) -> None:

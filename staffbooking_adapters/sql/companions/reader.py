@@ -14,7 +14,6 @@ from sqlalchemy import (
     ColumnElement,
     and_,
     bindparam,
-    delete,
     func,
     literal_column,
     select,
@@ -30,17 +29,15 @@ from staffbooking_adapters.sql.companions.search import (
     ranked_companions_page,
     summaries_page,
 )
-from staffbooking_adapters.sql.companions.writer import mark_days, save_companions
 from staffbooking_adapters.sql.engine.composite import parameters_for
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import in_array, substring_pattern
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper
 from staffbooking_adapters.sql.engine.statements import Row, Statement
-from staffbooking_adapters.sql.engine.types import BigInt, Instant
+from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.schema.bookings import bookings, holds_slot
 from staffbooking_adapters.sql.schema.companions import (
-    companion_days,
     companion_search,
     companions,
     services,
@@ -60,7 +57,6 @@ from staffbooking_core.domain.companions.companion import (
     normalize_place,
     normalize_text,
 )
-from staffbooking_core.policy import Policy
 from staffbooking_core.ports import CompanionAvailability, SearchCandidate, SearchPage
 
 MAX_PRICE = 2**63 - 1
@@ -116,19 +112,11 @@ _COMPANIONS_WITH_BUSY_SLOTS = companions.outerjoin(
 )
 
 GET_COMPANION = Statement(select(*COMPANION_COLUMNS).where(_IS_COMPANION))
-LOCK_COMPANION = Statement(
-    select(*COMPANION_COLUMNS).where(_IS_COMPANION).with_for_update(key_share=True)
-)
 GET_COMPANION_DETAIL = Statement(select(companions.c.detail).where(_IS_COMPANION, is_listed))
 GET_COMPANION_AVAILABILITY = Statement(
     select(companions.c.calendar, *_SLOT_COLUMNS)
     .select_from(_COMPANIONS_WITH_BUSY_SLOTS)
     .where(_IS_COMPANION, is_listed)
-    .order_by(bookings.c.starts_at)
-)
-LIST_BUSY_SLOTS = Statement(
-    select(*_SLOT_COLUMNS)
-    .where(holds_slot_of_companion(bindparam("companion_id", type_=BigInt)))
     .order_by(bookings.c.starts_at)
 )
 
@@ -158,12 +146,6 @@ LIST_LISTED_IDS = Statement(
 LIST_PHOTOS = Statement(
     select(companions.c.id, companions.c.profile_photo).where(
         in_array(companions.c.id, "companion_ids"), companions.c.profile_photo != ""
-    )
-)
-DELETE_DAY_MARKS = Statement(
-    delete(companion_days).where(
-        companion_days.c.companion_id == bindparam("companion_id"),
-        in_array(companion_days.c.day, "days"),
     )
 )
 
@@ -331,37 +313,6 @@ class CompanionsReader:
         statement = companions_to_approve_after(page_size(limit))
         rows = await self.connection.fetch_all(statement, after_id=after_id)
         return [to_companion(row) for row in rows[:limit]]
-
-
-@frozen
-class CompanionsWriter(CompanionsReader):
-    """Locks and writes companions and their day marks."""
-
-    policy: Policy
-
-    async def lock_companion(self, companion_id: int) -> Companion | None:
-        return to_companion.map_optional(
-            await self.connection.fetch_one(LOCK_COMPANION, companion_id=companion_id)
-        )
-
-    async def save_companion(self, companion: Companion) -> None:
-        await save_companions(self.connection, self.policy, [companion])
-
-    async def busy_intervals(
-        self, companion_id: int, first: datetime, last: datetime
-    ) -> Sequence[Interval]:
-        span = {"first": first, "last": last}
-        rows = await self.connection.fetch_all(LIST_BUSY_SLOTS, companion_id=companion_id, **span)
-        return to_busy_intervals(rows)
-
-    async def save_day_marks(self, companion_id: int, days: Mapping[date, bool | None]) -> None:
-        unmarked = sorted(day for day, free in days.items() if free is None)
-        if unmarked:
-            await self.connection.execute(
-                DELETE_DAY_MARKS, companion_id=companion_id, days=unmarked
-            )
-        marked = ((companion_id, day, free) for day, free in days.items() if free is not None)
-        await mark_days(self.connection, marked)
 
 
 def _search_variant(

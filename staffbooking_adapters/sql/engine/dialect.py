@@ -163,6 +163,11 @@ def array_rows(name: str, /, **columns: tuple[str, TypeEngine[Any]]) -> TableVal
     return _UnnestedArrays(arrays).table_valued(*alias_columns).alias(name)
 
 
+def array_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
+    """The parameters `each_NAME` of rows of `array_rows`: these attributes of the values."""
+    return {f"each_{name}": [getattr(value, name) for value in values] for name in names}
+
+
 def split_text(parameter: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
     """A list passed as one text, with commas between its values (PostgreSQL alone). The driver asks
     two abstract classes about each value of an array, and none about a text."""

@@ -42,7 +42,9 @@ from staffbooking_adapters.sql.engine.dialect import (
 from staffbooking_adapters.sql.engine.leases import MAX_CLAIM_SIZE, NOW_PARAM
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.messaging.conversations import LIST_ONLINE_CONVERSATION_PARTNERS
+from staffbooking_adapters.sql.messaging.conversation_queries import (
+    LIST_ONLINE_CONVERSATION_PARTNERS,
+)
 from staffbooking_adapters.sql.schema.accounts import users
 from staffbooking_adapters.sql.schema.messaging import (
     channel_connections,
@@ -225,18 +227,18 @@ class PresenceWriter(PresenceReader):
         await self.connection.execute(SAVE_CONNECTION_COUNTS, node=node, **params)
 
     async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
-        buried = await self.connection.fetch_all(
+        node_rows = await self.connection.fetch_all(
             delete_dead_nodes(min(limit, MAX_CLAIM_SIZE)), now=now
         )
-        if not buried:
+        if not node_rows:
             return []
-        dead: dict[str, datetime] = dict(buried)
-        rows = await self.connection.fetch_all(DELETE_DEAD_NODE_CONNECTIONS, nodes=list(dead))
-        ended: dict[int, datetime] = {}
+        ends: dict[str, datetime] = dict(node_rows)
+        rows = await self.connection.fetch_all(DELETE_DEAD_NODE_CONNECTIONS, nodes=list(ends))
+        last_seen: dict[int, datetime] = {}
         for user_id, node in rows:
-            ended[user_id] = max(dead[node], ended.get(user_id, dead[node]))
-        await self._save_last_seen(ended)
-        return sorted(ended)
+            last_seen[user_id] = max(ends[node], last_seen.get(user_id, ends[node]))
+        await self._save_last_seen(last_seen)
+        return sorted(last_seen)
 
     async def claim_departed_users(self, seen_before: datetime, limit: int) -> Sequence[int]:
         rows = await self.connection.fetch_all(

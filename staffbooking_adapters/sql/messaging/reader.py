@@ -14,8 +14,8 @@ from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt
-from staffbooking_adapters.sql.messaging import conversations as reading
-from staffbooking_adapters.sql.messaging.conversations import (
+from staffbooking_adapters.sql.messaging import conversation_queries
+from staffbooking_adapters.sql.messaging.conversation_queries import (
     MESSAGE_COLUMNS,
     is_conversation_open,
     last_readable_id,
@@ -162,7 +162,7 @@ class MessagesReader:
 
     async def conversation(self, conversation_id: int) -> Conversation | None:
         rows = await self.connection.fetch_all(
-            reading.GET_CONVERSATION, conversation_id=conversation_id
+            conversation_queries.GET_CONVERSATION, conversation_id=conversation_id
         )
         return next(iter(to_conversations(rows)), None)
 
@@ -170,7 +170,7 @@ class MessagesReader:
         self, user_id: int, page: int, limit: int, now: datetime
     ) -> Sequence[ConversationOverview]:
         row_limit, offset = limit + 1, (page - 1) * limit
-        statement = reading.overviews_page(page_size(row_limit))
+        statement = conversation_queries.overviews_page(page_size(row_limit))
         rows = await self.connection.fetch_all(statement, user_id=user_id, offset=offset, now=now)
         return to_overviews(rows, user_id)[:row_limit]
 
@@ -178,7 +178,7 @@ class MessagesReader:
         self, conversation_id: int, user_id: int, now: datetime
     ) -> ConversationOverview | None:
         params = {"conversation_id": conversation_id, "user_id": user_id, "now": now}
-        rows = await self.connection.fetch_all(reading.GET_OVERVIEW, **params)
+        rows = await self.connection.fetch_all(conversation_queries.GET_OVERVIEW, **params)
         return next(iter(to_overviews(rows, user_id)), None)
 
     async def messages_before(
@@ -199,19 +199,21 @@ class MessagesReader:
         return [to_message(row) for row in rows[:limit]]
 
     async def find_pair(self, user_id: int, other_id: int) -> CustomerCompanionPair | None:
-        row = await self.connection.fetch_one(reading.FIND_PAIR, user_id=user_id, other_id=other_id)
+        row = await self.connection.fetch_one(
+            conversation_queries.FIND_PAIR, user_id=user_id, other_id=other_id
+        )
         return None if row is None else CustomerCompanionPair(*row)
 
     async def direct_conversation_id(self, pair: CustomerCompanionPair) -> int | None:
         params = {"customer": pair.customer_id, "companion": pair.companion_id}
         found: int | None = await self.connection.fetch_value(
-            reading.FIND_DIRECT_CONVERSATION, **params
+            conversation_queries.FIND_DIRECT_CONVERSATION, **params
         )
         return found
 
     async def event_group_id(self, customer_id: int, event_ref: str) -> int | None:
         found: int | None = await self.connection.fetch_value(
-            reading.FIND_EVENT_GROUP, customer=customer_id, event_ref=event_ref
+            conversation_queries.FIND_EVENT_GROUP, customer=customer_id, event_ref=event_ref
         )
         return found
 
@@ -219,14 +221,14 @@ class MessagesReader:
         self, user_id: int, limit: int
     ) -> Sequence[CustomerCompanionPair]:
         rows = await self.connection.fetch_all(
-            reading.unopened_pairs(page_size(limit)), user_id=user_id
+            conversation_queries.unopened_pairs(page_size(limit)), user_id=user_id
         )
         return [CustomerCompanionPair(*row) for row in rows[:limit]]
 
     async def paid_staff_ids(self, conversation: Conversation) -> Sequence[int]:
         staff = list(conversation.staff_ids)
         rows = await self.connection.fetch_all(
-            reading.LIST_PAID_STAFF, customer=conversation.customer_id, staff_ids=staff
+            conversation_queries.LIST_PAID_STAFF, customer=conversation.customer_id, staff_ids=staff
         )
         return [user_id for (user_id,) in rows]
 
@@ -261,5 +263,7 @@ class MessagesReader:
     ) -> frozenset[int]:
         user_ids = frozenset(candidate_ids)
         params = {"user_id": user_id, "among": sorted(user_ids)}
-        rows = await self.connection.fetch_all(reading.LIST_CONVERSATION_PARTNERS, **params)
+        rows = await self.connection.fetch_all(
+            conversation_queries.LIST_CONVERSATION_PARTNERS, **params
+        )
         return user_ids & {user_id, *(other_id for (other_id,) in rows)}

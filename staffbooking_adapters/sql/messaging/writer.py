@@ -23,11 +23,11 @@ from sqlalchemy import (
 
 from staffbooking_adapters import codec
 from staffbooking_adapters.sql.engine.composite import parameters_for
-from staffbooking_adapters.sql.engine.dialect import array_rows, in_array, upsert
+from staffbooking_adapters.sql.engine.dialect import array_params, array_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.statements import Statement
 from staffbooking_adapters.sql.engine.types import BigInt, Instant
-from staffbooking_adapters.sql.messaging import conversations as reading
-from staffbooking_adapters.sql.messaging.conversations import (
+from staffbooking_adapters.sql.messaging import conversation_queries
+from staffbooking_adapters.sql.messaging.conversation_queries import (
     MESSAGE_COLUMNS,
     is_conversation_open,
     is_online,
@@ -265,21 +265,25 @@ class MessagesWriter(MessagesReader):
     ) -> Mapping[int, Conversation]:
         sorted_ids = sorted(set(conversation_ids))
         rows = await self.connection.fetch_all(
-            reading.LOCK_CONVERSATIONS, conversation_ids=sorted_ids
+            conversation_queries.LOCK_CONVERSATIONS, conversation_ids=sorted_ids
         )
         held = await self._read_conversations([number for (number,) in rows])
         return {conversation.id: conversation for conversation in held}
 
     async def lock_group(self, customer_id: int, event_ref: str, now: datetime) -> Conversation:
         event = {"customer": customer_id, "event_ref": event_ref}
-        group_id = await self.connection.fetch_value(reading.LOCK_GROUP_CONVERSATION, **event)
+        group_id = await self.connection.fetch_value(
+            conversation_queries.LOCK_GROUP_CONVERSATION, **event
+        )
         if group_id is None:
             new_id = await self._add_conversation(
                 kind=ConversationKind.GROUP, companion=None, now=now, opened=False, **event
             )
             if new_id is not None:
                 await self._save_members(new_id, [ConversationMember(customer_id, "")])
-            group_id = await self.connection.fetch_value(reading.LOCK_GROUP_CONVERSATION, **event)
+            group_id = await self.connection.fetch_value(
+                conversation_queries.LOCK_GROUP_CONVERSATION, **event
+            )
         [group] = await self._read_conversations([group_id])
         return group
 
@@ -287,7 +291,7 @@ class MessagesWriter(MessagesReader):
         self, customer_id: int, event_ref: str
     ) -> Sequence[tuple[int, str]]:
         event = {"customer": customer_id, "event_ref": event_ref}
-        rows = await self.connection.fetch_all(reading.LIST_BOOKED_STAFF, **event)
+        rows = await self.connection.fetch_all(conversation_queries.LIST_BOOKED_STAFF, **event)
         return [(user_id, full_name(first, last)) for user_id, first, last in rows]
 
     async def save_group(self, group: Conversation, *, is_open: bool) -> None:
@@ -354,7 +358,7 @@ class MessagesWriter(MessagesReader):
         last = {(each.conversation_id, each.user_id): each for each in unread_messages}
         names = ("conversation_id", "user_id", "message_id")
         await self.connection.execute(
-            SAVE_NOTIFIED_MEMBERS, **_column_params(names, list(last.values()))
+            SAVE_NOTIFIED_MEMBERS, **array_params(names, list(last.values()))
         )
 
     async def _add_conversation(self, **fields: Any) -> int | None:
@@ -366,7 +370,7 @@ class MessagesWriter(MessagesReader):
     async def _save_members(
         self, conversation_id: int, members: Sequence[ConversationMember]
     ) -> None:
-        member_params = _column_params(_MEMBER_FIELDS, members)
+        member_params = array_params(_MEMBER_FIELDS, members)
         await self.connection.execute(
             SAVE_MEMBERS, conversation_id=conversation_id, **member_params
         )
@@ -374,7 +378,7 @@ class MessagesWriter(MessagesReader):
     async def _read_conversations(self, conversation_ids: Sequence[int]) -> list[Conversation]:
         """Read locked conversations. The separate statement sees commits before the lock."""
         rows = await self.connection.fetch_all(
-            reading.LIST_CONVERSATIONS_BY_ID, conversation_ids=list(conversation_ids)
+            conversation_queries.LIST_CONVERSATIONS_BY_ID, conversation_ids=list(conversation_ids)
         )
         return to_conversations(rows)
 
@@ -382,18 +386,13 @@ class MessagesWriter(MessagesReader):
 def _message_params(messages: Sequence[NewMessage]) -> dict[str, Any]:
     """The parameters of `_NEW_MESSAGE_ROWS` and `_CONVERSATION_UPDATE_ROWS`."""
     last_by_conversation = {
-        each.conversation_id: (place, each) for place, each in enumerate(messages, 1)
+        each.conversation_id: (position, each) for position, each in enumerate(messages, 1)
     }
     return {
-        **_column_params(_NEW_MESSAGE_FIELDS, messages),
+        **array_params(_NEW_MESSAGE_FIELDS, messages),
         "each_recipients": [codec.encode(each.recipients).decode() for each in messages],
         "places": list(range(1, len(messages) + 1)),
         "spoken_in": list(last_by_conversation),
-        "last_places": [place for place, _ in last_by_conversation.values()],
+        "last_places": [position for position, _ in last_by_conversation.values()],
         "last_times": [each.created_at for _, each in last_by_conversation.values()],
     }
-
-
-def _column_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
-    """The parameters of `array_rows`: one list for each name."""
-    return {f"each_{name}": [getattr(value, name) for value in values] for name in names}

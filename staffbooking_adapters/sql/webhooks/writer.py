@@ -29,7 +29,13 @@ from sqlalchemy import (
 )
 
 from staffbooking_adapters import codec
-from staffbooking_adapters.sql.engine.dialect import array_rows, claim_rows, in_array, upsert
+from staffbooking_adapters.sql.engine.dialect import (
+    array_params,
+    array_rows,
+    claim_rows,
+    in_array,
+    upsert,
+)
 from staffbooking_adapters.sql.engine.leases import (
     MAX_CLAIM_SIZE,
     NOW_PARAM,
@@ -281,7 +287,7 @@ class WebhooksWriter(WebhooksReader):
 
     async def add_deliveries(self, new_deliveries: Sequence[NewDelivery]) -> None:
         rows = await self.connection.fetch_all(
-            ADD_DELIVERIES, **_column_params(_NEW_DELIVERY_COLUMNS[:-3], new_deliveries)
+            ADD_DELIVERIES, **array_params(_NEW_DELIVERY_COLUMNS[:-3], new_deliveries)
         )
         first: dict[int, datetime] = {}
         for endpoint_id, status, next_at in rows:
@@ -333,13 +339,11 @@ class WebhooksWriter(WebhooksReader):
         return [to_delivery(row) for row in rows]
 
     async def save_deliveries(self, deliveries: Sequence[Delivery]) -> None:
-        await self.connection.execute(
-            SAVE_DELIVERIES, **_column_params(_PROGRESS_FIELDS, deliveries)
-        )
+        await self.connection.execute(SAVE_DELIVERIES, **array_params(_PROGRESS_FIELDS, deliveries))
 
     async def advance_deliveries(self, deliveries: Sequence[Delivery]) -> Collection[int]:
         rows = await self.connection.fetch_all(
-            ADVANCE_DELIVERIES, **_column_params(_PROGRESS_FIELDS, deliveries)
+            ADVANCE_DELIVERIES, **array_params(_PROGRESS_FIELDS, deliveries)
         )
         return [delivery_id for (delivery_id,) in rows]
 
@@ -350,7 +354,7 @@ class WebhooksWriter(WebhooksReader):
 
     async def add_attempts(self, attempts: Sequence[tuple[int, DeliveryAttempt]]) -> None:
         ids, tried = [number for number, _ in attempts], [attempt for _, attempt in attempts]
-        columns = _column_params([column.name for column in ATTEMPT_COLUMNS], tried)
+        columns = array_params([column.name for column in ATTEMPT_COLUMNS], tried)
         await self.connection.execute(ADD_ATTEMPTS, each_delivery_id=ids, **columns)
 
     async def schedule_endpoint(self, endpoint_id: int, earliest_at: datetime) -> None:
@@ -409,8 +413,3 @@ def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:
         "next_secret": secrets.next,
         "next_secret_from": secrets.next_from,
     }
-
-
-def _column_params(names: Sequence[str], values: Sequence[Any]) -> dict[str, list[Any]]:
-    """The parameters of `array_rows`: one list for each name."""
-    return {f"each_{name}": [getattr(value, name) for value in values] for name in names}

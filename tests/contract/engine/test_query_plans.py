@@ -25,6 +25,7 @@ from staffbooking_adapters.sql.bookings import (
     writer as bookings_writer,
 )
 from staffbooking_adapters.sql.companions import (
+    batch_writes,
     portfolio,
     reader as companions_reader,
     reviews,
@@ -37,7 +38,7 @@ from staffbooking_adapters.sql.companions.search import (
 )
 from staffbooking_adapters.sql.engine.postgres import SERVER_SETTINGS
 from staffbooking_adapters.sql.messaging import (
-    conversations,
+    conversation_queries,
     presence,
     reader as messaging_reader,
     writer as messaging_writer,
@@ -113,8 +114,8 @@ OTHERS = {
     "bookings between people": bookings_reader.bookings_between(50),
     "photos": companions_reader.LIST_PHOTOS,
     "agenda": companions_reader.GET_COMPANION_AVAILABILITY,
-    "busy": companions_reader.LIST_BUSY_SLOTS,
-    "all busy": companions_writer.LIST_BUSY_SLOTS_OF_COMPANIONS,
+    "busy": companions_writer.LIST_BUSY_SLOTS,
+    "all busy": batch_writes.LIST_BUSY_SLOTS_OF_COMPANIONS,
     "names of services": companions_reader.LIST_SERVICE_NAMES,
     "pending companions": companions_reader.companions_after(51, Approval.PENDING),
     "companions to approve": companions_reader.companions_to_approve_after(51),
@@ -123,9 +124,9 @@ OTHERS = {
         f"newest reviews, hidden {hidden}": reviews.newest_reviews_before(51, hidden)
         for hidden in (None, False, True)
     },
-    "held companions": companions_writer.LOCK_COMPANIONS,
-    "newest reviews of some": companions_writer.newest_reviews_statement(13),
-    "portfolios": companions_writer.LIST_PORTFOLIO_ITEMS,
+    "held companions": batch_writes.LOCK_COMPANIONS,
+    "newest reviews of some": batch_writes.newest_reviews_statement(13),
+    "portfolios": batch_writes.LIST_PORTFOLIO_ITEMS,
     "people by e-mail": bulk_import.LOCK_USERS_BY_EMAIL,
     "people by id": bulk_import.LOCK_COMPANIONS_BY_ID,
     "candidates": companions_reader.candidates_page(
@@ -243,19 +244,19 @@ WEBHOOKS = {
     "recipients": accounts_store.FIND_USERS,
 }
 MESSAGES = {
-    "conversation": conversations.GET_CONVERSATION,
-    "held conversations": conversations.LOCK_CONVERSATIONS,
-    "whole conversations": conversations.LIST_CONVERSATIONS_BY_ID,
-    "held group": conversations.LOCK_GROUP_CONVERSATION,
-    "overview": conversations.GET_OVERVIEW,
-    "overviews": conversations.overviews_page(51),
-    "pair": conversations.FIND_PAIR,
-    "conversation of a pair": conversations.FIND_DIRECT_CONVERSATION,
-    "pairs without a conversation": conversations.unopened_pairs(501),
-    "who was paid": conversations.LIST_PAID_STAFF,
-    "who is booked": conversations.LIST_BOOKED_STAFF,
-    "acquaintances": conversations.LIST_CONVERSATION_PARTNERS,
-    "acquaintances who are there": conversations.LIST_ONLINE_CONVERSATION_PARTNERS,
+    "conversation": conversation_queries.GET_CONVERSATION,
+    "held conversations": conversation_queries.LOCK_CONVERSATIONS,
+    "whole conversations": conversation_queries.LIST_CONVERSATIONS_BY_ID,
+    "held group": conversation_queries.LOCK_GROUP_CONVERSATION,
+    "overview": conversation_queries.GET_OVERVIEW,
+    "overviews": conversation_queries.overviews_page(51),
+    "pair": conversation_queries.FIND_PAIR,
+    "conversation of a pair": conversation_queries.FIND_DIRECT_CONVERSATION,
+    "pairs without a conversation": conversation_queries.unopened_pairs(501),
+    "who was paid": conversation_queries.LIST_PAID_STAFF,
+    "who is booked": conversation_queries.LIST_BOOKED_STAFF,
+    "acquaintances": conversation_queries.LIST_CONVERSATION_PARTNERS,
+    "acquaintances who are there": conversation_queries.LIST_ONLINE_CONVERSATION_PARTNERS,
     "unread messages": messaging_reader.COUNT_UNREAD,
     "newest messages": messaging_reader.messages_before(51),
     "newer messages": messaging_reader.messages_after(51),

@@ -18,7 +18,7 @@ from staffbooking_adapters.settings_logs import LogFormat
 from staffbooking_core.ports import Email
 from staffbooking_core.request_id import CURRENT_REQUEST_ID
 from staffbooking_core.usecases.notifications import notifications
-from staffbooking_http.api.access_log import AccessLog, shown_path
+from staffbooking_http.api.access_log import AccessLog, redact_path
 from staffbooking_http.app import create_app
 from staffbooking_http.pages.app import page_handlers, page_methods
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
@@ -99,13 +99,13 @@ def test_paths_with_secrets_are_shown_without_them() -> None:
     secret_paths = [path for path in every if "{token" in path or "{secret" in path]
     assert len(secret_paths) == 4
     for path in secret_paths:
-        assert shown_path(path).endswith("/...")
+        assert redact_path(path).endswith("/...")
 
 
 def test_a_path_is_shown_in_one_short_line() -> None:
     """Control characters of a path are escaped, and a long path is cut."""
-    assert shown_path("/a\nb") == "/a\\nb"
-    assert len(shown_path("/" + "a" * 10_000)) == 500
+    assert redact_path("/a\nb") == "/a\\nb"
+    assert len(redact_path("/" + "a" * 10_000)) == 500
 
 
 # Request ids ------------------------------------------------------------------------------

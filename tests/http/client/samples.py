@@ -81,4 +81,4 @@ def sample_call(name: str) -> Call[Any]:
     """The call that a method makes with every argument; of a list, the call for its first page."""
     args, kwargs = SAMPLES[name]
     made = getattr(Client, name)(*args, **kwargs)
-    return made.start() if isinstance(made, Listing) else made
+    return made.first_call() if isinstance(made, Listing) else made

@@ -8,7 +8,7 @@ import pytest
 
 from staffbooking_adapters.testing.builders import POLICY
 from staffbooking_http.client import Client, shapes
-from staffbooking_http.client.exchange import Listing, _given
+from staffbooking_http.client.exchange import Listing, _to_json_values
 from staffbooking_http.docs.openapi import build_document
 from staffbooking_http.docs.references import plain_document, plain_schema
 from staffbooking_http.routes import ENDPOINTS_BY_TAG
@@ -95,7 +95,7 @@ def test_the_body_is_documented(name: str) -> None:
     body = sample_call(name).body
     content = operation(name).get("requestBody", {"content": {"application/json": {}}})["content"]
     schema = content["application/json"].get("schema", {"properties": {}})
-    sent = _given(body or {})
+    sent = _to_json_values(body or {})
     assert set(sent) == set(schema["properties"])
     assert set(schema.get("required", ())) <= set(sent)
 
@@ -111,7 +111,7 @@ def test_the_shapes_are_documented(name: str) -> None:
     if get_origin(made) is Listing:
         args, kwargs = SAMPLES[name]
         assert "has_more" in schema["required"]
-        schema = schema["properties"][getattr(Client, name)(*args, **kwargs).items]["items"]
+        schema = schema["properties"][getattr(Client, name)(*args, **kwargs).items_field]["items"]
     elif call.result:
         assert call.result in schema["required"]
         schema = schema["properties"][call.result]

@@ -81,14 +81,15 @@ def test_an_address_without_scheme_or_host_is_refused(
         httpx.ConnectError("refused"),
         httpx.ReadTimeout("slow"),
         httpx.RemoteProtocolError("closed"),
+        httpx.DecodingError("not gzip"),
         answer(503),
         answer(429),
         httpx.Response(502, text="<html>"),
     ],
-    ids=["refused", "slow", "closed", "503", "429", "502"],
+    ids=["refused", "slow", "closed", "broken", "503", "429", "502"],
 )
 def test_a_booking_is_repeated_under_one_key(failure: Answer) -> None:
-    """After no answer, 429, 502 or 503 the same bytes are sent under the same key."""
+    """After no answer, a broken one, 429, 502 or 503 the same bytes are sent under the same key."""
     service = Service(failure, booked())
     assert service.client().book(**GALA)["booking_code"] == "BK1"
     first, second = service.requests

@@ -173,9 +173,9 @@ def test_the_queue_is_short_at_any_load(timers: Timers) -> None:
 
 
 def test_fewer_run_beside_a_queue(timers: Timers) -> None:
-    """At most `max_running_beside` requests run while requests of the other limiter wait."""
+    """At most `max_running_when_yielding` requests run while requests of the other limiter wait."""
     reads = LoadLimiter(1, timers)
-    changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
+    changes = LoadLimiter(3, timers, preferred=reads, max_running_when_yielding=1)
     submit(reads, 2)
 
     submitted = submit(changes, 4)
@@ -189,7 +189,7 @@ def test_a_queue_that_ends_makes_room_beside_it(timers: Timers) -> None:
     """As many as usual are started as soon as no request of the other limiter waits, though no
     running one has finished."""
     reads = LoadLimiter(1, timers)
-    changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
+    changes = LoadLimiter(3, timers, preferred=reads, max_running_when_yielding=1)
     read, _ = submit(reads, 2)
     submitted = submit(changes, 4)
 
@@ -202,7 +202,7 @@ def test_an_overload_beside_shortens_the_queue(timers: Timers) -> None:
     """In an overload by the other limiter's requests no more wait than may run beside them, though
     none was refused here."""
     reads = LoadLimiter(1, timers)
-    changes = LoadLimiter(3, timers, beside=reads, max_running_beside=1)
+    changes = LoadLimiter(3, timers, preferred=reads, max_running_when_yielding=1)
     submit(reads, 2)
     reads.note_refusal()
 

@@ -15,6 +15,7 @@ from websockets.asyncio.client import connect
 
 from staffbooking_adapters.testing.builders import add_session
 from staffbooking_http.server import load_limiter, overload
+from staffbooking_http.server.http_protocol import BoundedHttpProtocol
 from staffbooking_http.server.overload import Overload
 from tests.http.deployment import BASE_URL, HttpDeployment
 from tests.http.server.test_server import raw, serving
@@ -214,6 +215,30 @@ async def test_held_requests_are_looked_at_some_at_a_time(
         await anyio.lowlevel.checkpoint()
         received.append(connection.received)
     assert sorted({*received} - {0}) == [2, 4, 5]
+
+
+async def test_a_client_that_leaves_responses_unread_gets_no_more(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the socket of a client is full, its next refusal waits until the client reads."""
+    protocols: list[BoundedHttpProtocol] = []
+
+    def receive_at_once(_: Overload, protocol: BoundedHttpProtocol) -> None:
+        protocols.append(protocol)
+        protocol.receive_held()
+
+    monkeypatch.setattr(Overload, "hold", receive_at_once)
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        connection = Connection(stream)
+        assert (await connection.ask(SEARCH + b"\r\n"))[0] == 503
+        [protocol] = protocols
+        protocol.flow.pause_writing()
+        await stream.send(SEARCH + b"\r\n")
+        while len(protocols) == 1:
+            await anyio.lowlevel.checkpoint()
+        assert not protocol.cycle.response_complete
+        protocol.flow.resume_writing()
+        assert (await connection.ask())[0] == 503
 
 
 async def test_responses_keep_the_order_of_their_requests(

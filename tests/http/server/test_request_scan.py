@@ -14,9 +14,9 @@ POST = b"POST /a" + HEAD + b"content-length: 2\r\n\r\n{}"
 def test_a_whole_request_is_recognized() -> None:
     """The scan returns the method and the path without the query, with a body or without."""
     scanner = RequestScanner()
-    assert scanner.scan(GET) == (b"GET", b"/a/b")
-    assert scanner.scan(POST) == (b"POST", b"/a")
-    assert scanner.scan(GET) == (b"GET", b"/a/b")
+    assert scanner.scan(GET) == ("GET", "/a/b")
+    assert scanner.scan(POST) == ("POST", "/a")
+    assert scanner.scan(GET) == ("GET", "/a/b")
 
 
 UNUSUAL = {
@@ -36,6 +36,7 @@ UNUSUAL = {
     "an absolute target": b"GET http://example.com/" + HEAD + b"\r\n",
     "a fragment": b"GET /a#b" + HEAD + b"\r\n",
     "an escape in the path": b"GET /%61" + HEAD + b"\r\n",
+    "a path that is not ASCII": b"GET /\xff" + HEAD + b"\r\n",
     "not HTTP": b"\x16\x03\x01\x02",
 }
 
@@ -46,4 +47,4 @@ def test_anything_else_is_left_to_the_full_parser(sent: bytes) -> None:
     takes the next one."""
     scanner = RequestScanner()
     assert scanner.scan(sent) is None
-    assert scanner.scan(GET) == (b"GET", b"/a/b")
+    assert scanner.scan(GET) == ("GET", "/a/b")

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from attrs import evolve
 
+from staffbooking_adapters.images.processor import PillowImageProcessor
 from staffbooking_adapters.memory.files import MemoryFiles
-from staffbooking_adapters.pictures.threads import PillowPictures
 from staffbooking_adapters.testing.builders import HOUR, POLICY, add_user
 from staffbooking_core.domain.accounts.users import Actor, Role
 from staffbooking_core.domain.companions.portfolio import ImageKind, image_kind_of, image_name
@@ -74,7 +74,7 @@ async def test_what_is_no_image_is_not_stored(scene: BookingScenario) -> None:
 async def test_too_many_bytes_are_not_looked_at(scene: BookingScenario) -> None:
     """The policy's size limit is exact."""
 
-    class Taking(PillowPictures):
+    class Taking(PillowImageProcessor):
         async def process(self, upload: bytes) -> ProcessedImage:
             return ProcessedImage(upload, ImageKind.PNG)
 

@@ -82,9 +82,9 @@ _ENCODER_OPTIONS: dict[ImageKind, dict[str, Any]] = {
 def reencode_image(upload: bytes) -> ProcessedImage:
     """As `ImageProcessor.process`, blocking."""
     pixels, kind = _decode(upload)
-    made = BytesIO()
-    pixels.save(made, kind, **_ENCODER_OPTIONS[kind])
-    return ProcessedImage(made.getvalue(), kind)
+    encoded = BytesIO()
+    pixels.save(encoded, kind, **_ENCODER_OPTIONS[kind])
+    return ProcessedImage(encoded.getvalue(), kind)
 
 
 def _decode(upload: bytes) -> tuple[Image.Image, ImageKind]:
@@ -112,9 +112,9 @@ def _decode(upload: bytes) -> tuple[Image.Image, ImageKind]:
 def _check_not_polyglot(upload: bytes) -> None:
     """Refuse an upload that other programs would read as another kind of file. Other trailing
     data, such as a phone's video, is dropped by re-encoding."""
-    for name, sign in _FOREIGN_SIGNATURES.items():
+    for name, signature in _FOREIGN_SIGNATURES.items():
         searched = upload[-_ARCHIVE_TAIL_BYTES:] if name == "an archive" else upload
-        if sign.search(searched):
+        if signature.search(searched):
             raise invalid_field("file", f"is {name} as well as an image")
 
 
@@ -131,14 +131,12 @@ def _normalized_pixels(opened: Image.Image, kind: ImageKind) -> Image.Image:
     # A JPEG can be decoded at a reduced size.
     opened.draft(None, (STORED_SIDE_PIXELS, STORED_SIDE_PIXELS))
     opened.load()
-    profile, turn = (
-        opened.info.get("icc_profile"),
-        _TRANSPOSE_BY_ORIENTATION.get(_orientation(opened)),
-    )
+    profile = opened.info.get("icc_profile")
+    transpose = _TRANSPOSE_BY_ORIENTATION.get(_orientation(opened))
     pixels = _to_resizable_mode(opened)
     pixels.thumbnail((STORED_SIDE_PIXELS, STORED_SIDE_PIXELS))
-    if turn is not None:
-        pixels = pixels.transpose(turn)
+    if transpose is not None:
+        pixels = pixels.transpose(transpose)
     pixels = _to_srgb(pixels, profile)
     pixels.info = {}
     return pixels
@@ -168,6 +166,6 @@ def _to_srgb(pixels: Image.Image, profile: bytes | None) -> Image.Image:
     if profile and len(profile) <= MAX_PROFILE_BYTES and _MULTI_STAGE_TAG not in profile:
         with suppress(ImageCms.PyCMSError):  # A broken profile, or one of another color space.
             srgb = ImageCms.createProfile("sRGB")
-            made = ImageCms.profileToProfile(pixels, BytesIO(profile), srgb, outputMode=mode)
-            return pixels if made is None else made
+            converted = ImageCms.profileToProfile(pixels, BytesIO(profile), srgb, outputMode=mode)
+            return pixels if converted is None else converted
     return pixels.convert(mode)

@@ -112,11 +112,11 @@ class TermMatcher:
         self._forms_with_l_as_i.add(_collapse_repeats(with_l_as_i), with_l_as_i)
         self._forms_by_shape.add(_shape(form), form)
 
-    def occur_in(self, folded: Folded) -> bool:
+    def matches(self, folded: Folded) -> bool:
         """Whether a term occurs in a text."""
-        return any(self._occur_in(text) for text in {folded.native, folded.latin})
+        return any(self._matches_text(text) for text in {folded.native, folded.latin})
 
-    def _occur_in(self, text: str) -> bool:
+    def _matches_text(self, text: str) -> bool:
         words, spelled = _words(text), _spelled_out_words(text)
         pieced = [*_joined_neighbours(words), *spelled, *_joined_words(text)]
         whole = {*words, *(word for word in pieced if len(word) <= _MAX_WORD_LENGTH)}
@@ -130,12 +130,12 @@ class TermMatcher:
         )
 
     def _has_term(self, words: set[str]) -> bool:
-        barred = [word for word in words if not _I_OR_L_CHARACTERS.isdisjoint(word)]
+        with_i_or_l = [word for word in words if not _I_OR_L_CHARACTERS.isdisjoint(word)]
         return (
             self._has_form(self._forms, [read for word in words for read in _readings(word)])
             or self._has_form(
                 self._forms_with_l_as_i,
-                [read.replace("l", "i") for word in barred for read in _readings(word)],
+                [read.replace("l", "i") for word in with_i_or_l for read in _readings(word)],
             )
             or any(self._is_masked(word) for word in words if "*" in word)
         )
@@ -145,7 +145,7 @@ class TermMatcher:
         return any(stem in squeezed for stem in _STEMS) or any(
             _is_stretched_form(word, form)
             for word, key in zip(words, squeezed.splitlines(), strict=True)
-            for form in forms.of(key)
+            for form in forms.forms_of(key)
             if word == form or word not in self._exceptions
         )
 
@@ -154,8 +154,8 @@ class TermMatcher:
         if word.count("*") * 2 > len(word) or not 4 <= len(word) <= _MAX_WORD_LENGTH:
             return False
         return any(
-            all(shown in ("*", meant) for shown, meant in zip(word, form, strict=True))
-            for form in self._forms_by_shape.of(_shape(word))
+            all(char in ("*", expected) for char, expected in zip(word, form, strict=True))
+            for form in self._forms_by_shape.forms_of(_shape(word))
         )
 
     def _has_phrase(self, words: list[str]) -> bool:
@@ -220,12 +220,17 @@ def _is_stretched_form(word: str, form: str) -> bool:
     """
     if word == form or word.isdigit():
         return word == form
-    seen, meant = ([run[0] for run in _LETTER_RUN.finditer(text)] for text in (word, form))
-    ends = (0, len(seen) - 1)
-    return len(seen) == len(meant) and all(
-        run == wanted or _is_stretched_run(run, wanted, at_end=i in ends)
-        for i, (run, wanted) in enumerate(zip(seen, meant, strict=True))
+    runs, expected_runs = _letter_runs(word), _letter_runs(form)
+    ends = (0, len(runs) - 1)
+    return len(runs) == len(expected_runs) and all(
+        run == expected or _is_stretched_run(run, expected, at_end=i in ends)
+        for i, (run, expected) in enumerate(zip(runs, expected_runs, strict=True))
     )
+
+
+def _letter_runs(text: str) -> list[str]:
+    """The runs of equal letters of which a text consists."""
+    return [run[0] for run in _LETTER_RUN.finditer(text)]
 
 
 def _is_stretched_run(run: str, expected: str, *, at_end: bool) -> bool:
@@ -246,7 +251,7 @@ class _CompactForms:
         if f"\n{line}" not in text:
             self._texts[key[:3]] = text + line
 
-    def of(self, key: str) -> list[str]:
+    def forms_of(self, key: str) -> list[str]:
         """The forms of a key."""
         text, before = self._texts.get(key[:3], ""), f"\n{key} "
         if before not in text:
@@ -255,7 +260,7 @@ class _CompactForms:
 
 
 def _shape(word: str) -> str:
-    """What a masked word shows of its form: both ends and the length."""
+    """What a masked word keeps of its form: the first and the last letter, and the length."""
     return f"{word[0]}{word[-1]}{len(word)}"
 
 

@@ -1,4 +1,4 @@
-"""What all of the sample's stories around today share."""
+"""What all of the sample's scenarios around today share."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from attrs import frozen
 
 from staffbooking_cli.sample import texts
-from staffbooking_cli.sample.stage import Event, StaffMember, Stage
+from staffbooking_cli.sample.actions import Event, SampleActions, StaffMember
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @frozen
-class Telling:
-    """Where stories happen, and the present at which they end."""
+class ScenarioContext:
+    """The actions of a scenario, and the present at which it ends."""
 
-    stage: Stage
+    actions: SampleActions
     now: datetime
 
     def ago(self, days: float = 0, hours: float = 0) -> datetime:
@@ -28,18 +28,18 @@ class Telling:
     ) -> Event | None:
         """The first event that many days ahead, or later, for one of the staff members."""
         first = self.now + days_ahead * DAY
-        return await self.stage.find_event(staff, first, first + 21 * DAY, hours)
+        return await self.actions.find_event(staff, first, first + 21 * DAY, hours)
 
     async def find_past(
         self, staff: Sequence[StaffMember], earliest: float, latest: float, hours: int = 4
     ) -> Event | None:
         """The first event between two numbers of days ago for one of the staff members."""
-        return await self.stage.find_event(
+        return await self.actions.find_event(
             staff, self.ago(days=earliest), self.ago(days=latest), hours
         )
 
 
-def place_of(event: Event) -> str:
-    """Where the event is."""
+def venue_of(event: Event) -> str:
+    """The place of the event."""
     venues = texts.VENUES[event.staff.city]
     return venues[(event.starts_at.day + event.staff.id) % len(venues)]

@@ -163,10 +163,11 @@ async def lock_and_change_intent(
 async def _save_intent(
     tx: FakeStoreTransaction, before: FakeIntent, changed: FakeIntent, now: datetime
 ) -> None:
-    lines = before.lines
-    for lines, movement in enumerate(machine.movements(before, changed, now), before.lines + 1):
-        await tx.put(STATEMENT_LINE_KIND, f"{changed.id:019d}{lines:06d}", dump(movement))
-    changed = evolve(changed, version=before.version + 1, lines=lines)
+    line_count = before.lines
+    for movement in machine.movements(before, changed, now):
+        line_count += 1
+        await tx.put(STATEMENT_LINE_KIND, f"{changed.id:019d}{line_count:06d}", dump(movement))
+    changed = evolve(changed, version=before.version + 1, lines=line_count)
     due_at, amount = machine.next_change_at(changed), machine.balance(changed)
     await tx.put(INTENT_KIND, str(changed.id), dump(changed), due_at, amount)
     for page in changed.pages[len(before.pages) :]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
-from staffbooking_adapters.pictures.remaking import STORED_SIDE_PIXELS, reencode_image
+from staffbooking_adapters.images.reencoding import STORED_SIDE_PIXELS, reencode_image
 from staffbooking_core.domain.companions.portfolio import ImageKind
 from tests.support.pictures import (
     BLUE,

@@ -52,8 +52,13 @@ def check_pdf(upload: bytes) -> None:
     _check_compressed_streams(upload)
 
 
+def _resolve_name_escapes(text: bytes) -> bytes:
+    """The text with each `#XX` of a name replaced by its byte (ISO 32000-1, 7.3.5)."""
+    return _NAME_ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), text)
+
+
 def _check_names(text: bytes) -> None:
-    resolved = _NAME_ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), text)
+    resolved = _resolve_name_escapes(text)
     if _ENCRYPTION.search(resolved):
         raise invalid_field("file", "is an encrypted PDF")
     if _ACTIVE_NAMES.search(resolved):
@@ -61,11 +66,11 @@ def _check_names(text: bytes) -> None:
 
 
 def _check_object_streams(upload: bytes) -> None:
-    """Refuse objects that are hidden behind another encoding than the one that is inflated."""
-    resolved = _NAME_ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), upload)
-    for found in _OBJECT_STREAM.finditer(resolved):
-        before = resolved[max(0, found.start() - _DICTIONARY_BYTES) : found.start()]
-        after = resolved[found.end() : found.end() + _DICTIONARY_BYTES]
+    """Refuse object streams of another filter than FlateDecode, the only one that is inflated."""
+    resolved = _resolve_name_escapes(upload)
+    for match in _OBJECT_STREAM.finditer(resolved):
+        before = resolved[max(0, match.start() - _DICTIONARY_BYTES) : match.start()]
+        after = resolved[match.end() : match.end() + _DICTIONARY_BYTES]
         dictionary = before.rpartition(b"obj")[2] + after.partition(b"stream")[0]
         if b"/Filter" in dictionary and not _OBJECT_STREAM_FILTER.search(dictionary):
             raise invalid_field("file", "is a PDF whose objects can't be read")
@@ -74,10 +79,10 @@ def _check_object_streams(upload: bytes) -> None:
 def _check_compressed_streams(upload: bytes) -> None:
     """Check the names in streams that are compressed by zlib; others fail to inflate at once."""
     inflated_bytes = deflated_bytes = 0
-    for found in _STREAM_START.finditer(upload):
+    for match in _STREAM_START.finditer(upload):
         tail = b""
-        for taken, inflated in _inflate(memoryview(upload)[found.end() :]):
-            deflated_bytes += taken
+        for deflated_size, inflated in _inflate(memoryview(upload)[match.end() :]):
+            deflated_bytes += deflated_size
             inflated_bytes += len(inflated)
             if inflated_bytes > MAX_INFLATED_BYTES or deflated_bytes > _MAX_DEFLATED_BYTES:
                 raise invalid_field("file", "is a PDF that expands to too many bytes")
@@ -86,7 +91,7 @@ def _check_compressed_streams(upload: bytes) -> None:
 
 
 def _inflate(compressed: memoryview) -> Iterator[tuple[int, bytes]]:
-    """Inflate a stream piece by piece: the bytes taken of it, and what they become."""
+    """Inflate a stream piece by piece; yields the number of bytes read and what they become."""
     inflater = zlib.decompressobj()
     position, size = 0, _FIRST_PIECE_BYTES
     while not inflater.eof and position < len(compressed):

@@ -1,4 +1,4 @@
-"""Image processing in a worker thread."""
+"""Image processing in a worker thread; `reencoding` and `pdf` do the work."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import anyio
 import anyio.to_thread
 
 from staffbooking_adapters.extras import check_extra, has_extra
-from staffbooking_adapters.pictures.documents import check_pdf
+from staffbooking_adapters.images.pdf import check_pdf
 from staffbooking_core.ports import ProcessedImage
 
 
-class PillowPictures:
+class PillowImageProcessor:
     """Implements `ImageProcessor`: one upload at a time, since a large one takes much memory.
 
     Pillow, of the extra `images`, is loaded on first use or by `load`.
@@ -22,7 +22,7 @@ class PillowPictures:
     def load(self) -> None:
         """Preload Pillow if it is installed, so that the first request does not wait for it."""
         if has_extra("images"):
-            import staffbooking_adapters.pictures.remaking  # noqa: F401
+            import staffbooking_adapters.images.reencoding  # noqa: F401
 
     async def process(self, upload: bytes) -> ProcessedImage:
         check_extra("images")
@@ -33,6 +33,6 @@ class PillowPictures:
 
 
 def _reencode(upload: bytes) -> ProcessedImage:
-    from staffbooking_adapters.pictures.remaking import reencode_image
+    from staffbooking_adapters.images.reencoding import reencode_image
 
     return reencode_image(upload)

@@ -1,10 +1,10 @@
-"""Who plays in the sample's stories."""
+"""Who takes part in the sample's scenarios."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from staffbooking_cli.sample.stage import Person, StaffMember
+from staffbooking_cli.sample.actions import Person, StaffMember
 
 CUSTOMER_EMAIL = "customer@demo.test"
 SECOND_CUSTOMER_EMAIL = "second.customer@demo.test"
@@ -21,8 +21,8 @@ GUESTS = (
 
 
 @frozen
-class Cast:
-    """The people of the stories. The first customer and the first staff member are those whom the
+class Participants:
+    """The people of the scenarios. The first customer and the first staff member are those whom the
     demo's visitors sign in as."""
 
     customer: Person

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from staffbooking_adapters.sql.companions import writer
+from staffbooking_adapters.sql.companions import batch_writes
 from staffbooking_adapters.testing.builders import DAY, NOW
 from staffbooking_core.domain.companions.availability import (
     Calendar,
@@ -23,7 +23,7 @@ def test_long_calendars_are_not_cached() -> None:
     )
     slots = tuple(WeeklySlot(1, Slot(number, 1440)) for number in range(MAX_CACHEABLE_SLOTS + 1))
     busy = (Interval(NOW, NOW + timedelta(hours=1)),)
-    writer._cached_stored_calendar.cache_clear()
+    batch_writes._cached_stored_calendar.cache_clear()
     for long in (
         Calendar("UTC", overrides=days),
         Calendar("UTC", slots),
@@ -32,8 +32,8 @@ def test_long_calendars_are_not_cached() -> None:
         ),
         Calendar("UTC", busy=busy),
     ):
-        assert writer._stored_calendar(long, ()) == writer._stored_calendar(long, ())
+        assert batch_writes._stored_calendar(long, ()) == batch_writes._stored_calendar(long, ())
     short = Calendar("UTC", overrides=days[1:])
-    assert writer._stored_calendar(short, busy) == writer._stored_calendar(short, busy)
-    assert writer._cached_stored_calendar.cache_info().currsize == 0
-    assert writer._stored_calendar(short, ()) is writer._stored_calendar(short, ())
+    assert batch_writes._stored_calendar(short, busy) == batch_writes._stored_calendar(short, busy)
+    assert batch_writes._cached_stored_calendar.cache_info().currsize == 0
+    assert batch_writes._stored_calendar(short, ()) is batch_writes._stored_calendar(short, ())

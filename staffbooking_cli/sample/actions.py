@@ -1,7 +1,8 @@
-"""What the sample's people do in stories: each step is a use-case."""
+"""What the sample's people do in scenarios: each step is a use-case."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -42,7 +43,7 @@ _CONVERSATION_PAGE_SIZE = 50
 
 @frozen
 class Person:
-    """Somebody who acts in a story."""
+    """Somebody who acts in a scenario."""
 
     id: int
     role: Role
@@ -76,8 +77,8 @@ class Event:
 
 
 @frozen
-class Stage:
-    """The acts. A booking is named by the record of its request, however it changed since."""
+class SampleActions:
+    """The actions. A booking is given as the record of its request, however it changed since."""
 
     ports: Ports
 
@@ -155,7 +156,7 @@ class Stage:
         _, url, _ = await actions.open_checkout(self.ports, customer.actor, booking.id)
         await sandbox.simulate_checkout(self.ports, url.rpartition("/")[2], "succeed")
 
-    async def act(self, person: Person, booking: Booking, trigger: Trigger) -> None:
+    async def apply_trigger(self, person: Person, booking: Booking, trigger: Trigger) -> None:
         """Decline, check in or confirm."""
         await actions.apply_trigger(self.ports, person.actor, booking.id, trigger)
 
@@ -171,7 +172,7 @@ class Stage:
         command = DisputeBooking(reason=reason, files=files)
         await disputes.open_dispute(self.ports, person.actor, booking.id, command)
 
-    async def state(
+    async def add_statement(
         self, person: Person, booking: Booking, text: str, pictures: Sequence[bytes] = ()
     ) -> None:
         """Add a statement to the open dispute."""
@@ -231,11 +232,9 @@ class Stage:
     async def _read(self, reader: Person, user_id: int) -> Sequence[Message]:
         """The messages of the direct conversation with a user, which are read now."""
         conversation_id = await messages.direct_conversation_with(self.ports, reader.actor, user_id)
-        return (
-            ()
-            if conversation_id is None
-            else await self._read_conversation(reader, conversation_id)
-        )
+        if conversation_id is None:
+            return ()
+        return await self._read_conversation(reader, conversation_id)
 
     async def _read_conversation(self, reader: Person, conversation_id: int) -> Sequence[Message]:
         _, page, _ = await messages.open_conversation(
@@ -265,18 +264,18 @@ def _request_command(event: Event, location: str) -> RequestBooking:
     )
 
 
-def _fit(start: int, end: int, hours: int) -> int | None:
-    """Minutes of the day at which an event within a free slot begins: in the evening if possible;
-    None where the slot is too short."""
-    last = min(_EVENING_MINUTES, end - hours * 60)
-    begin = max(-(-start // 30), last // 30) * 30
+def _find_start(start: int, end: int, hours: int) -> int | None:
+    """The minute of the day, on a half hour, at which an event within a free slot begins: in the
+    evening if possible; None where the slot is too short."""
+    latest = min(_EVENING_MINUTES, end - hours * 60)
+    begin = max(math.ceil(start / 30), latest // 30) * 30
     return begin if begin + hours * 60 <= end else None
 
 
 def _event_within(
     staff: StaffMember, day: str, slot_start: str, slot_end: str, hours: int
 ) -> Event | None:
-    minutes = _fit(parse_hhmm(slot_start), parse_hhmm(slot_end, ending=True), hours)
+    minutes = _find_start(parse_hhmm(slot_start), parse_hhmm(slot_end, ending=True), hours)
     if minutes is None:
         return None
     try:

@@ -1,5 +1,5 @@
-"""Runs the sample's stories in the past: the clock of an empty sandbox is set back, walks from one
-moment of the stories to the next, and ends at the present.
+"""Runs the sample's scenarios in the past: the clock of an empty sandbox is set back, goes from one
+moment of the scenarios to the next, and ends at the present.
 
 Everything happens through use-cases, so the sample obeys every rule of the service.
 """
@@ -21,8 +21,8 @@ from staffbooking_core.usecases import due_work, sandbox
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import operations, reconciliation
 
-Story: TypeAlias = AsyncGenerator[datetime, None]
-"""Acts, then waits until the moment that it yields, and so on."""
+Scenario: TypeAlias = AsyncGenerator[datetime, None]
+"""Acts, then waits until the time that it yields, and so on."""
 
 
 class _SilentNotifier:
@@ -35,7 +35,7 @@ class _SilentNotifier:
         pass
 
 
-def silence(ports: Ports) -> Ports:
+def without_notifications(ports: Ports) -> Ports:
     """The ports with a notifier that sends nothing, of which nothing is kept."""
     policy = evolve(ports.policy, keeps_mails=False)
     return evolve(ports, notifier=_SilentNotifier(), policy=policy)
@@ -58,32 +58,32 @@ async def return_to_present(ports: Ports) -> None:
         await tx.sandbox.set_clock_offset(max(await tx.sandbox.lock_clock(), timedelta()))
 
     await ports.store.run_transaction(unit)
-    async with _unmoved(ports.clock):
-        await due_work.run_all_due(silence(ports))
+    async with _with_kept_offset(ports.clock):
+        await due_work.run_all_due(without_notifications(ports))
 
 
-async def run_stories(ports: Ports, stories: Iterable[Story], until: datetime) -> None:
-    """Run all stories in the order of their moments, each to its end or to `until`. What comes due
-    in between is done first."""
+async def run_scenarios(ports: Ports, scenarios: Iterable[Scenario], until: datetime) -> None:
+    """Run all scenarios in the order of their moments, each to its end or to `until`. What comes
+    due in between is done first."""
     order = count()
     begin = datetime.min.replace(tzinfo=UTC)
-    waiting = [(begin, next(order), story) for story in stories]
+    waiting = [(begin, next(order), scenario) for scenario in scenarios]
     heapify(waiting)
     reached = begin
     while waiting:
-        moment, _, story = heappop(waiting)
+        moment, _, scenario = heappop(waiting)
         if moment > until:
-            await story.aclose()
+            await scenario.aclose()
             continue
         if moment > await ports.clock.business():
             await sandbox.set_clock(ports, moment)
-        async with _unmoved(ports.clock):
+        async with _with_kept_offset(ports.clock):
             if moment != reached:
                 await _do_due_work(ports)
                 reached = moment
-            following = await anext(story, None)
-        if following is not None:
-            heappush(waiting, (max(following, reached), next(order), story))
+            next_moment = await anext(scenario, None)
+        if next_moment is not None:
+            heappush(waiting, (max(next_moment, reached), next(order), scenario))
         # A database that is being filled never makes the loop wait: let signals be heard.
         await checkpoint()
 
@@ -101,8 +101,8 @@ async def _do_due_work(ports: Ports) -> None:
         pass
 
 
-def _unmoved(clock: Clock) -> AbstractAsyncContextManager[None]:
-    """A time in which nobody moves the clock: the sandbox's need not look each time."""
+def _with_kept_offset(clock: Clock) -> AbstractAsyncContextManager[None]:
+    """A time in which nobody moves the clock, so that a sandbox's clock reads its offset once."""
     keeping_offset: Callable[[], AbstractAsyncContextManager[None]] = getattr(
         clock, "keeping_offset", nullcontext
     )

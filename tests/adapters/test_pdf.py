@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from staffbooking_adapters.pictures import documents
-from staffbooking_adapters.pictures.documents import check_pdf
+from staffbooking_adapters.images import pdf
+from staffbooking_adapters.images.pdf import check_pdf
 from staffbooking_core.errors import InvalidField
 from tests.support.pdfs import make_pdf, make_pdf_stream
 
@@ -95,14 +95,14 @@ def test_objects_in_another_encoding_are_refused(name: bytes) -> None:
 
 def test_a_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A PDF that expands to more than the limit is refused."""
-    monkeypatch.setattr(documents, "MAX_INFLATED_BYTES", 2**20)
+    monkeypatch.setattr(pdf, "MAX_INFLATED_BYTES", 2**20)
     bomb = make_pdf_stream(b" " * (2**20 + 1))
     assert refusal(make_pdf(bomb)) == "file: is a PDF that expands to too many bytes"
 
 
 def test_overlapping_streams_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file with more stream starts than can be looked into is refused."""
-    monkeypatch.setattr(documents, "_MAX_DEFLATED_BYTES", 2**16)
+    monkeypatch.setattr(pdf, "_MAX_DEFLATED_BYTES", 2**16)
     starts = b"stream\nx" * 1_000
     assert refusal(make_pdf(starts)) == "file: is a PDF that expands to too many bytes"
 

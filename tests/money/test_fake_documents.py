@@ -1,4 +1,4 @@
-"""Many callers and processes at one book of the fake processor, and a book that fails."""
+"""Many callers and processes at one document store of the fake processor, and one that fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from staffbooking_adapters.fake.book import FakeDocumentStore, FakeStoreReader, FakeStoreTransaction
+from staffbooking_adapters.fake.documents import (
+    FakeDocumentStore,
+    FakeStoreReader,
+    FakeStoreTransaction,
+)
 from staffbooking_adapters.memory.sandbox.fake_documents import MemoryFakeDocumentStore
 from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
 from staffbooking_adapters.testing.processor.base import (
@@ -24,8 +28,8 @@ from staffbooking_core.domain.payments.processor import (
     ProcessorRefused,
     RefusalCode,
 )
-from tests.money.fake_helpers import UnavailableBook, run_concurrently
-from tests.money.processors import due_event_ids, fake_processor_of, make_bench_on_book
+from tests.money.fake_helpers import UnavailableDocumentStore, run_concurrently
+from tests.money.processors import due_event_ids, fake_processor_of, make_bench_on_store
 
 pytestmark = pytest.mark.anyio
 
@@ -45,8 +49,10 @@ async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
     assert len((await bench.snapshot()).payments) == 1
 
 
-async def test_two_processes_share_the_book(two: tuple[ProcessorBench, ProcessorBench]) -> None:
-    """Two processes share the book's documents and idempotency keys."""
+async def test_two_processes_share_the_documents(
+    two: tuple[ProcessorBench, ProcessorBench],
+) -> None:
+    """Two processes share the documents and idempotency keys."""
     one, other = two
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
     checkout = await one.open_checkout(key)
@@ -117,35 +123,35 @@ async def test_an_event_is_taken_once(two: tuple[ProcessorBench, ProcessorBench]
     assert len(taken) == len(set(taken)) == 8
 
 
-# The book --------------------------------------------------------------------------------------
+# The document store ----------------------------------------------------------------------------
 
 
-class SlowBook(MemoryFakeDocumentStore):
-    """A book that never answers."""
+class SlowDocumentStore(MemoryFakeDocumentStore):
+    """A document store that never answers."""
 
     async def transact(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         await anyio.sleep_forever()
 
 
-@pytest.mark.parametrize("book", [UnavailableBook(), SlowBook()])
-async def test_an_unreachable_book_is_unknown(book: FakeDocumentStore) -> None:
-    """Calls on an unreachable book end in time with a port error."""
-    payments = make_bench_on_book(book).payments
+@pytest.mark.parametrize("store", [UnavailableDocumentStore(), SlowDocumentStore()])
+async def test_an_unreachable_document_store_is_unknown(store: FakeDocumentStore) -> None:
+    """Calls on an unreachable document store end in time with a port error."""
+    payments = make_bench_on_store(store).payments
     with pytest.raises(OutcomeUnknown):
         await payments.open_checkout(
             make_checkout_command(), make_operation_key(OperationKind.OPEN_CHECKOUT), 0.01
         )
 
 
-async def test_an_unreachable_book_has_no_snapshot() -> None:
-    """A snapshot of an unreachable book is unknown, never empty."""
+async def test_an_unreachable_document_store_has_no_snapshot() -> None:
+    """A snapshot of an unreachable document store is unknown, never empty."""
     with pytest.raises(OutcomeUnknown):
-        await make_bench_on_book(UnavailableBook()).snapshot()
+        await make_bench_on_store(UnavailableDocumentStore()).snapshot()
 
 
 async def test_a_raising_transaction_writes_nothing(bench: ProcessorBench) -> None:
-    """An exception in a transaction rolls it back on every book."""
-    book: FakeDocumentStore = fake_processor_of(bench)._store
+    """An exception in a transaction rolls it back on every document store."""
+    store: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def work(tx: FakeStoreTransaction) -> None:
         await tx.put("kind", "key", "body")
@@ -153,13 +159,13 @@ async def test_a_raising_transaction_writes_nothing(bench: ProcessorBench) -> No
         raise LookupError
 
     with pytest.raises(LookupError):
-        await book.transact(work)
-    assert await book.read(lambda view: view.get("kind", "key")) is None
+        await store.transact(work)
+    assert await store.read(lambda view: view.get("kind", "key")) is None
 
 
 async def test_transactions_wait_for_a_lock(bench: ProcessorBench) -> None:
-    """The holder of a name sees the writes of the previous holder on every book."""
-    book: FakeDocumentStore = fake_processor_of(bench)._store
+    """The holder of a name sees the writes of the previous holder on every document store."""
+    store: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def count_one(tx: FakeStoreTransaction) -> None:
         await tx.lock("counter")
@@ -167,8 +173,8 @@ async def test_transactions_wait_for_a_lock(bench: ProcessorBench) -> None:
         await anyio.lowlevel.checkpoint()
         await tx.put("kind", "counter", str(counted + 1))
 
-    await run_concurrently(8, lambda _: book.transact(count_one))
-    assert await book.read(lambda view: view.get("kind", "counter")) == "8"
+    await run_concurrently(8, lambda _: store.transact(count_one))
+    assert await store.read(lambda view: view.get("kind", "counter")) == "8"
 
 
 async def put_numbers(tx: FakeStoreTransaction) -> None:
@@ -179,7 +185,7 @@ async def put_numbers(tx: FakeStoreTransaction) -> None:
 
 async def test_documents_are_read_in_pages(bench: ProcessorBench) -> None:
     """Due documents come by 100 and keyed ones by 500, in a transaction and after it."""
-    book: FakeDocumentStore = fake_processor_of(bench)._store
+    store: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def look(view: FakeStoreReader) -> list[int]:
         due = await view.due("kind", NOW + 150 * SECOND)
@@ -194,12 +200,12 @@ async def test_documents_are_read_in_pages(bench: ProcessorBench) -> None:
         await put_numbers(tx)
         return await look(tx)
 
-    assert await book.transact(work) == await book.read(look) == [100, 180_300]
+    assert await store.transact(work) == await store.read(look) == [100, 180_300]
 
 
 async def test_due_documents_are_deleted(bench: ProcessorBench) -> None:
     """All documents due by now are deleted; other kinds and undated ones are kept."""
-    book: FakeDocumentStore = fake_processor_of(bench)._store
+    store: FakeDocumentStore = fake_processor_of(bench)._store
 
     async def work(tx: FakeStoreTransaction) -> None:
         await put_numbers(tx)
@@ -207,16 +213,16 @@ async def test_due_documents_are_deleted(bench: ProcessorBench) -> None:
         await tx.put("other", "000", "other", NOW)
         await tx.forget("kind", NOW + 599 * SECOND)
 
-    await book.transact(work)
-    left = await book.read(lambda view: view.after("kind", ""))
+    await store.transact(work)
+    left = await store.read(lambda view: view.after("kind", ""))
     assert left == [("600", "600"), ("700", "timeless")]
-    assert await book.read(lambda view: view.get("other", "000")) == "other"
+    assert await store.read(lambda view: view.get("other", "000")) == "other"
 
 
 async def test_a_raising_transaction_restores_documents(bench: ProcessorBench) -> None:
     """A rollback restores replaced and deleted documents in every order."""
-    book: FakeDocumentStore = fake_processor_of(bench)._store
-    await book.transact(put_numbers)
+    store: FakeDocumentStore = fake_processor_of(bench)._store
+    await store.transact(put_numbers)
 
     async def work(tx: FakeStoreTransaction) -> None:
         await tx.put("kind", "000", "changed", NOW + HOUR, amount=7)
@@ -229,7 +235,7 @@ async def test_a_raising_transaction_restores_documents(bench: ProcessorBench) -
     async def look(view: FakeStoreReader) -> tuple[object, ...]:
         return await view.after("kind", ""), await view.due("kind", NOW), await view.total("kind")
 
-    before = await book.read(look)
+    before = await store.read(look)
     with pytest.raises(LookupError):
-        await book.transact(work)
-    assert await book.read(look) == before
+        await store.transact(work)
+    assert await store.read(look) == before

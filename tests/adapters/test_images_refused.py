@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image, ImageCms
 
-from staffbooking_adapters.pictures import remaking
-from staffbooking_adapters.pictures.remaking import MAX_JPEG_SCANS, reencode_image
-from staffbooking_adapters.pictures.threads import PillowPictures
+from staffbooking_adapters.images import reencoding
+from staffbooking_adapters.images.processor import PillowImageProcessor
+from staffbooking_adapters.images.reencoding import MAX_JPEG_SCANS, reencode_image
 from staffbooking_core.errors import InvalidField
 from staffbooking_core.ports import ProcessedImage
 from tests.support.pictures import (
@@ -38,7 +38,7 @@ from tests.support.pictures import (
 KINDS = ["jpeg", "png", "webp"]
 NO_IMAGE = "file: is not a JPEG, PNG or WebP image"
 BROKEN = "file: is a broken image: it can't be read to its end"
-LARGE = f"file: {remaking._TOO_LARGE}"
+LARGE = f"file: {reencoding._TOO_LARGE}"
 
 
 def refusal(content: bytes) -> str:
@@ -54,7 +54,7 @@ def accepted(content: bytes) -> bool:
         made = reencode_image(content)
     except InvalidField:
         return False
-    assert max(decode_image(made.content).size) <= remaking.STORED_SIDE_PIXELS
+    assert max(decode_image(made.content).size) <= reencoding.STORED_SIDE_PIXELS
     return True
 
 
@@ -214,7 +214,7 @@ def test_the_largest_image_is_accepted() -> None:
 
 PEAK = """
 import resource, sys
-from staffbooking_adapters.pictures.remaking import reencode_image
+from staffbooking_adapters.images.reencoding import reencode_image
 from staffbooking_core.errors import InvalidField
 
 def peak():
@@ -264,7 +264,7 @@ def test_a_jpeg_with_too_many_scans_is_refused() -> None:
 
 
 LARGE_PROFILE = make_colour_profile_with_stages(0).replace(b"mpet", b"text") + bytes(
-    remaking.MAX_PROFILE_BYTES
+    reencoding.MAX_PROFILE_BYTES
 )
 
 
@@ -297,14 +297,14 @@ async def test_images_are_processed_one_at_a_time(monkeypatch: pytest.MonkeyPatc
         go.wait(30)
         return reencode_image(content)
 
-    monkeypatch.setattr("staffbooking_adapters.pictures.threads._reencode", slow)
-    pictures = PillowPictures()
+    monkeypatch.setattr("staffbooking_adapters.images.processor._reencode", slow)
+    processor = PillowImageProcessor()
     async with anyio.create_task_group() as tasks:
         for kind in KINDS:
-            tasks.start_soon(pictures.process, make_image_bytes(kind))
+            tasks.start_soon(processor.process, make_image_bytes(kind))
         for _ in range(20):
             await anyio.lowlevel.checkpoint()
-        limiter_statistics = pictures._limiter.statistics()
+        limiter_statistics = processor._limiter.statistics()
         go.set()
     assert (limiter_statistics.borrowed_tokens, limiter_statistics.tasks_waiting) == (1, 2)
     assert threads
@@ -315,15 +315,15 @@ async def test_images_are_processed_one_at_a_time(monkeypatch: pytest.MonkeyPatc
 async def test_a_refusal_is_raised_by_the_port() -> None:
     """The port raises the same errors as the function."""
     with pytest.raises(InvalidField):
-        await PillowPictures().process(b"no image")
+        await PillowImageProcessor().process(b"no image")
 
 
 def test_pillow_is_loaded_by_load() -> None:
-    """`PillowPictures.load` loads Pillow, which creating the object does not."""
+    """`PillowImageProcessor.load` loads Pillow, which creating the object does not."""
     program = (
         "import sys; from staffbooking_adapters import wiring\n"
-        "from staffbooking_adapters.pictures.threads import PillowPictures\n"
-        "made = PillowPictures(); before = 'PIL' in sys.modules; made.load()\n"
+        "from staffbooking_adapters.images.processor import PillowImageProcessor\n"
+        "made = PillowImageProcessor(); before = 'PIL' in sys.modules; made.load()\n"
         "print(before, 'PIL.WebPImagePlugin' in sys.modules)"
     )
     done = subprocess.run(

@@ -1,3 +1,0 @@
-"""Re-encoding of uploaded images with Pillow."""
-
-__all__ = ["threads"]

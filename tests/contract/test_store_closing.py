@@ -1,0 +1,52 @@
+"""Nothing stays open of a store that fails while it is opened or closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from staffbooking_adapters.hints import LocalHints
+from staffbooking_adapters.sql.accounts import rate_limits
+from staffbooking_adapters.sql.store import open_store
+from staffbooking_adapters.testing.builders import POLICY
+
+pytestmark = pytest.mark.anyio
+
+TIMEOUT_SECONDS = 10.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """The address of a SQLite database, all of whose connections must be closed in the end."""
+    before = set(threading.enumerate())
+    yield f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"
+    for thread in set(threading.enumerate()) - before:  # each open connection has one
+        thread.join(TIMEOUT_SECONDS)
+        assert not thread.is_alive()
+
+
+async def test_a_store_that_cannot_be_opened_is_closed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both databases are closed if the tables of the rate windows cannot be created."""
+    monkeypatch.setattr(rate_limits, "CREATE_RATE_WINDOWS", ["no statement"])
+    with pytest.raises(AttributeError):
+        await open_store(url, POLICY)
+
+
+class FailingHints(LocalHints):
+    """Hints that cannot be closed."""
+
+    async def close(self) -> None:
+        raise ArithmeticError
+
+
+async def test_an_error_at_the_end_leaves_nothing_open(url: str) -> None:
+    """Both databases are closed if the hints cannot be closed, whose error is raised."""
+    store = await open_store(url, POLICY)
+    store.hints = FailingHints()
+    with pytest.raises(ArithmeticError):
+        await store.close()
