@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from staffbooking_adapters.fake import book as books
+from staffbooking_adapters.fake import documents
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_adapters.testing.builders import DAY, HOUR, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
@@ -336,7 +336,7 @@ class Actors:
             return
         fake, now = self.cluster.fake, await self.cluster.shared.clock.business()
         self.environment.manually_moved.add(booking.id)
-        await books.lock_and_change_intent(fake.sandbox.store, booking.id, now, _order_less)
+        await documents.lock_and_change_intent(fake.sandbox.store, booking.id, now, _order_less)
         page = answer.body["checkout_url"].rpartition("/")[2]
         await fake.sandbox.simulate_checkout(page, "succeed")
 

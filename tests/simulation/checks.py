@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import combinations, product
 
 from staffbooking_adapters.codec import load
-from staffbooking_adapters.fake import book as books, machine
+from staffbooking_adapters.fake import documents, machine
 from staffbooking_adapters.fake.charge import Charge
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
@@ -106,7 +106,9 @@ class InvariantChecks:
         return found
 
     async def _intent_body(self, intent_id: int) -> str | None:
-        return await self._world.book.read(lambda view: view.get(books.INTENT_KIND, str(intent_id)))
+        return await self._world.book.read(
+            lambda view: view.get(documents.INTENT_KIND, str(intent_id))
+        )
 
 
 def _is_unchanged(one: AuditedBooking, seen: AuditedBooking | None) -> bool:
