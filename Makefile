@@ -40,7 +40,7 @@ help:
 	@echo "make kills   kills and partitions of processes on PostgreSQL, the short form"
 	@echo "make simulate    histories of the whole system with faults: SEEDS=\"1 500\" STORE=memory|sqlite"
 	@echo "make soak-simulation   a shard of 100,000 histories, an hour at most; goes on where the last ended"
-	@echo "make planted       plant 40 bugs, each to be found by the simulation and by a test"
+	@echo "make planted       plant the bugs of tests/mutants, each to be found by the simulation and by a test"
 	@echo "make clients       clients made from the OpenAPI document, and its Bruno collection, let people book"
 	@echo "make journeys      people and all pages in a real browser, in two views"
 	@echo "make journeys-all  the same in twelve: 360, 768, 1280 px, light and dark, with and without script"

@@ -110,7 +110,7 @@ async def set_availability(call: Call) -> Reply:
     _STAFF_SESSION,
     operation_id="listOwnPortfolio",
     summary="List your portfolio",
-    description="The newest first. Other users see approved items only.",
+    description="In your order, by default the newest first. Others see approved items only.",
     response_schema=reply_schema("Portfolio", items=list[OwnPortfolioItemRecord]),
     rule_codes=("staff_only",),
 )
