@@ -124,7 +124,7 @@ class SansIoClient:
                 response = yield request
             except RETRIED_ERRORS as error:
                 cause = error
-                failure: ApiError = Unavailable(f"No answer: {error!r}")
+                failure: ApiError = Unavailable(f"No usable answer: {error!r}")
             else:
                 body = _decode_object(response)
                 # A repeated deletion finds nothing if only the answer to the first was lost.

@@ -64,7 +64,7 @@ class BookingActor:
     count: int = 0
 
     async def run(self, stop: anyio.Event) -> None:
-        stories = (
+        scenarios = (
             (self._pay_and_keep, 40),
             (self._pay_and_cancel, 20),
             (self._cancel_against_payment, 10),
@@ -72,7 +72,7 @@ class BookingActor:
             (self._decline, 5),
             (self._rival_requests, 15),
         )
-        chosen, weights = zip(*stories, strict=True)
+        chosen, weights = zip(*scenarios, strict=True)
         while not stop.is_set():
             await self.chance.choices(chosen, weights)[0]()
             await self._confirm_ended()

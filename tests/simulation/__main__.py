@@ -6,7 +6,7 @@
     python -m tests.simulation 1 100000 --results FILE --minutes 30
                                         one shard: it begins after the last seed in the file
 
-The exit code is 1 if an invariant was violated.
+The exit code is 1 if an invariant was violated, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tests.support.provenance import provenance
 STORES = ("memory", "sqlite")
 SEEDS_PER_CALL = 10
 BAR_WIDTH = 30
+STOPPED_STATUS = 130
 COLUMNS = ("store", "first", "last", "result", "seconds", "commit", "machine", "date")
 
 
@@ -45,7 +46,7 @@ def main() -> int:
         _print(f"{given.store}: the seeds {given.first} to {given.last} are done")
         return 0
     began = time.monotonic()
-    last, wrong = _run_range(first, given.last, given)
+    last, wrong, is_stopped = _run_range(first, given.last, given)
     seconds = time.monotonic() - began
     result = f"seed {wrong} fails" if wrong else "0 violations"
     if given.results is not None and last >= first:
@@ -53,8 +54,9 @@ def main() -> int:
     if wrong:
         _tell(wrong, given)
         return 1
-    _print(f"{given.store}: seeds {first} to {last}, 0 violations, {seconds:.0f} s")
-    return 0
+    if last >= first:
+        _print(f"{given.store}: seeds {first} to {last}, 0 violations, {seconds:.0f} s")
+    return STOPPED_STATUS if is_stopped else 0
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -70,21 +72,21 @@ def _parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, int]:
-    """The last seed that was run, and the first one that went wrong or 0. Ctrl-C ends the range
-    after the last seed of which it and all before it were run."""
+def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, int, bool]:
+    """The last seed that was run with all before it, the first one that went wrong or 0, and
+    whether Ctrl-C ended the run."""
     parts = _parts_of(first, last, time.monotonic() + 60 * given.minutes)
     runs = _run_alone if given.jobs == 1 else partial(_run_in_processes, given.jobs)
     done = first - 1
     try:
         for part, wrong in runs(parts, given.store):
             if wrong:
-                return wrong, wrong
+                return wrong, wrong, False
             done = part[-1]
             _show_progress(done, first, last)
     except KeyboardInterrupt:
-        _print("stopped")
-    return done, 0
+        return done, 0, True
+    return done, 0, False
 
 
 def _parts_of(first: int, last: int, deadline: float) -> Iterator[range]:

@@ -138,7 +138,7 @@ def test_a_shard_that_is_stopped_records_what_it_ran(
     """After Ctrl-C the results file has the seeds that were run, and the next run goes on there."""
     results = tmp_path / "results.csv"
     monkeypatch.setattr("sys.argv", ["simulation", "1", "40", "--results", str(results)])
-    for stopped_at in (21, None):
+    for stopped_at, status in ((21, 130), (None, 0)):
 
         def find_nothing(seeds: range, store: str, stopped_at: int | None = stopped_at) -> int:
             if stopped_at in seeds:
@@ -146,7 +146,7 @@ def test_a_shard_that_is_stopped_records_what_it_ran(
             return 0
 
         monkeypatch.setattr(command_line, "find_failing_seed", find_nothing)
-        assert command_line.main() == 0
+        assert command_line.main() == status
 
     out = capsys.readouterr().out
     assert "seeds 1 to 20, 0 violations" in out

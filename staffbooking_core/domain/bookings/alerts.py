@@ -15,8 +15,8 @@ class Alert:
 
     text: str
     alarmed_at: datetime | None = None
-    """Where it asks for something: the business time that the booking keeps of it, as
-    `dispute_alarmed_at` or `payout_alarmed_at`. Others only tell what happened."""
+    """Set if the alert asks operators to act: the business time that the booking stores as
+    `dispute_alarmed_at` or `payout_alarmed_at`. None for alerts that only tell what happened."""
 
 
 @frozen

@@ -44,7 +44,8 @@ def note_alarm(
 
 def is_settled(booking: Booking, alarmed_at: datetime) -> bool:
     """Whether an alert that asked for something at this time asks for nothing any more: it has been
-    done, or the alert was of an earlier dispute or payout than the present one."""
+    done, or the booking has another dispute since, or its payout was scheduled anew, of which
+    operators get another alert."""
     is_of_dispute = booking.dispute_alarmed_at == alarmed_at
     is_of_payout = booking.payout_alarmed_at == alarmed_at
     is_open = booking.status is BookingStatus.DISPUTED
