@@ -19,7 +19,7 @@ from staffbooking_core.domain.accounts.api_keys import start_of_hour
 from staffbooking_core.errors import StoreUnavailable
 
 WRITE_INTERVAL_SECONDS = 5.0
-"""Seconds from a use to the write that has it."""
+"""Seconds from the first unwritten use to its write, or longer while the previous write runs."""
 _HOUR = timedelta(hours=1)
 
 _USED_KEYS = array_rows("used", id=("key_ids", BigInt), at=("times", Instant))

@@ -194,10 +194,8 @@ class _BatchRows(FunctionElement[Any]):
 
 @compiles(_BatchRows, "postgresql")
 def _batch_rows_on_postgresql(element: _BatchRows, compiler: SQLCompiler, **kw: Any) -> str:
-    array_params = [
-        bindparam(name, type_=ARRAY(kind)) for name, kind in element.column_types.items()
-    ]
-    lists = ", ".join(compiler.process(each, **kw) for each in array_params)
+    arrays = [bindparam(name, type_=ARRAY(kind)) for name, kind in element.column_types.items()]
+    lists = ", ".join(compiler.process(each, **kw) for each in arrays)
     names = ", ".join(map(compiler.preparer.quote, element.column_types))
     return f"(SELECT * FROM unnest({lists}) AS given ({names}))"
 
