@@ -15,8 +15,8 @@ from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.anyio
 
-SHORT = ChatSoakPlan(servers=2, groups=10, messages=2_000, kills=5, timeout_seconds=60.0)
-SINGLE = ChatSoakPlan(servers=1, groups=2, messages=300, kills=3, timeout_seconds=60.0)
+SHORT = ChatSoakPlan(servers=2, groups=10, messages=1_000, kills=3, timeout_seconds=60.0)
+SINGLE = ChatSoakPlan(servers=1, groups=2, messages=150, kills=2, timeout_seconds=60.0)
 LONG = ChatSoakPlan(servers=2, groups=10, messages=100_000, kills=100, timeout_seconds=600.0)
 OVER_REDIS = ChatSoakPlan(servers=2, groups=10, messages=20_000, kills=20, timeout_seconds=600.0)
 
@@ -24,7 +24,7 @@ OVER_REDIS = ChatSoakPlan(servers=2, groups=10, messages=20_000, kills=20, timeo
 async def test_nothing_is_lost_in_a_short_soak(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    """2,000 messages over two servers, and 300 over one on SQLite, arrive once and in order despite
+    """1,000 messages over two servers, and 150 over one on SQLite, arrive once and in order despite
     kills of servers, connections and clients."""
     url = await postgres_server.create_database()
 

@@ -33,8 +33,8 @@ from tests.webhooks.soak import SoakReceiver, WebhookSoakPlan, assert_delivered,
 pytestmark = pytest.mark.anyio
 
 SHORT = WebhookSoakPlan(
-    events=300,
-    kills=3,
+    events=100,
+    kills=2,
     duration_seconds=6.0,
     attempt_timeout_seconds=0.5,
     lease_seconds=4.0,
@@ -132,7 +132,7 @@ def _roots(folder: Path, authority: trustme.CA) -> Path:
 async def test_nothing_is_lost_in_a_short_soak(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    """300 events reach four healthy endpoints of eight although three workers are killed, and every
+    """100 events reach four healthy endpoints of eight although two workers are killed, and every
     delivery is decided, on both databases."""
     urls = {
         "sqlite": f"sqlite+aiosqlite:///{tmp_path}/soak.db",
