@@ -11,7 +11,6 @@ from litestar import Response, get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.users import User, csrf_token, hash_session_token
-from staffbooking_core.domain.shared.durations import format_duration
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, RuleBroken, Unauthenticated
 from staffbooking_core.inputs import ForgotPassword, Login, Register
@@ -174,7 +173,7 @@ async def submit_forgot_password(request: PageRequest) -> Template:
         )
     except (InvalidInput, RateLimitExceeded) as error:
         return render_error("forgot.html", None, error, way=way)
-    lifetime = format_duration(call.ports.policy.reset_lifetime)
+    lifetime = call.ports.policy.reset_lifetime
     return render("forgot.html", done=True, way=way, lifetime=lifetime)
 
 

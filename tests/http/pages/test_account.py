@@ -206,6 +206,16 @@ async def test_a_password_reset_is_requested_by_a_form(world: HttpDeployment) ->
     assert (letter.kind, letter.to) == (NotificationKind.RESET_PASSWORD, "ada@example.com")
 
 
+async def test_a_password_reset_is_told_in_the_language(world: HttpDeployment) -> None:
+    """How long the link of a password reset holds is told in the visitor's language."""
+    told = await world.client().post(
+        "/account/forgot-password",
+        data={"email": "ada@example.com"},
+        headers={"accept-language": "de"},
+    )
+    assert "1 Stunde lang" in told.text
+
+
 async def test_a_password_reset_keeps_the_target(each_world: HttpDeployment) -> None:
     """Links, forms and the email of a password reset keep `next` until the sign-in."""
     client, way = each_world.client(), "/conversations?page=2&x=1"

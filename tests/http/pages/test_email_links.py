@@ -82,6 +82,13 @@ async def test_a_page_asks_first(world: HttpDeployment) -> None:
     assert "no more mails when you are paid out" in (await world.client().post(where)).text
 
 
+async def test_a_page_names_the_kind_in_the_language(world: HttpDeployment) -> None:
+    """The kind of mail is named in the visitor's language."""
+    where = await path(world, NotificationKind.PAYOUT)
+    page = await world.client().get(where, headers={"accept-language": "de"})
+    assert "keine E-Mails mehr, wenn Sie eine Auszahlung erhalten?" in page.text
+
+
 def test_all_that_may_be_refused_has_its_words() -> None:
     """The link of every optional kind leads to a page that names the kind."""
     assert set(NOTICE_DESCRIPTIONS) == set(OPTIONAL_NOTIFICATION_KINDS)
