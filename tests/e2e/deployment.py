@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from click.testing import CliRunner
 
+from tests.cli.deployment import parsed_app
 from tests.support.reserved_ports import port_number, reserve_port
 
 T = TypeVar("T")
@@ -48,14 +51,25 @@ class ProcessDeployment:
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
 
-    def run_command(
-        self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None
-    ) -> str:
-        """Run a command to its end and return its standard output, or its standard error if the
-        exit `code` is not 0 and there is no output."""
+    def run_command(self, *words: str) -> str:
+        """Run a command in this process and return its standard output. It gets a thread, since
+        Playwright's loop may run in this one."""
+        runner = CliRunner(env={**dict.fromkeys(os.environ), **self.environ})
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(runner.invoke, parsed_app(), words).result()
+        assert done.exit_code == 0, (words, done.exit_code, done.output)
+        return done.stdout
+
+    def run_json(self, *words: str) -> Any:
+        """Run a command with --json in this process and return its document."""
+        return json.loads(self.run_command(*words, "--json"))
+
+    def run_process(self, *words: str, code: int = 0, **environ: str) -> str:
+        """Run a command to its end in a process of its own and return its standard output, or its
+        standard error if the exit `code` is not 0 and there is no output."""
         done = subprocess.run(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
-            env={**self.environ, **(environ or {})},
+            env={**self.environ, **environ},
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -64,10 +78,6 @@ class ProcessDeployment:
         )
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout or done.stderr
-
-    def run_json(self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None) -> Any:
-        """Run a command with --json and return its document."""
-        return json.loads(self.run_command(*words, "--json", code=code, environ=environ))
 
     def start_process(self, name: str, *words: str) -> None:
         log = (self.folder / f"{name}.log").open("ab")

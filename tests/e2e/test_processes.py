@@ -102,7 +102,7 @@ def test_a_cancellation_refunds_half_and_the_rest_is_paid_out(
     deployment.start_worker()
     deployment.kill_process("worker")
     deployment.run_command("sandbox", "clock", "advance", "25h")
-    deployment.run_command("worker", "--drain")
+    deployment.run_process("worker", "--drain")
     booking = wait_for_fields(deployment, staff, made["id"], payout_status="paid")
 
     assert booking["payment_status"] == "partially_refunded"
