@@ -12,11 +12,12 @@ import pytest
 from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
 from tests.e2e.staff_bookings import import_staff, make_paid_booking
 from tests.support.fake_time import FakeTime, make_fake_time
+from tests.support.service_processes import start_command
 
 
 @pytest.fixture
 def on_postgresql(postgresql_copy: str, tmp_path: Path) -> Iterator[ProcessDeployment]:
-    deployment = ProcessDeployment(tmp_path, postgresql_copy)
+    deployment = ProcessDeployment(tmp_path, postgresql_copy, start_command)
     yield deployment
     deployment.close()
 
