@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import TypeAlias
@@ -47,10 +48,13 @@ def names_of(extra: str) -> set[str]:
 
 
 BASE = """
-import json, os, pkgutil, sys
-import anyio, cattrs, msgspec, staffbooking_core
+import gc, json, os, pkgutil, sys
+import anyio, cattrs, msgspec, staffbooking_adapters.wiring, staffbooking_core
 for module in pkgutil.walk_packages(staffbooking_core.__path__, "staffbooking_core."):
     __import__(module.name)
+for name in sys.argv[1:]:
+    __import__(name)
+gc.freeze()
 for line in sys.stdin:
     missing, code = json.loads(line)
     if os.fork() == 0:
@@ -63,17 +67,17 @@ for line in sys.stdin:
     print(flush=True)
     print("it has ended", flush=True)
 """
-"""Loads what is always installed, and runs each code in a copy of this process: the core takes most
-of the time of a process that only finds an extra missing."""
+"""Loads what is always installed and the modules that it is told, and runs each code in a copy of
+this process: they take most of the time of a process that only finds an extra missing."""
+DATABASE = "staffbooking_adapters.sql.store"
 
 RunWithout: TypeAlias = Callable[[str, str], str]
 
 
-@pytest.fixture(scope="module")
-def run_without() -> Iterator[RunWithout]:
-    """What a code prints in a process in which these modules can't be imported."""
+@contextmanager
+def open_base(*loaded: str) -> Iterator[RunWithout]:
     with subprocess.Popen(
-        [sys.executable, "-c", BASE],
+        [sys.executable, "-c", BASE, *loaded],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -90,6 +94,15 @@ def run_without() -> Iterator[RunWithout]:
 
         yield run
         base.kill()
+
+
+@pytest.fixture(scope="module")
+def run_without() -> Iterator[RunWithout]:
+    """What a code prints in a process in which these modules can't be imported."""
+    with open_base() as bare, open_base(DATABASE) as with_database:
+        yield lambda modules, code: (bare if modules == "sqlalchemy" else with_database)(
+            modules, code
+        )
 
 
 def run_alone_without(modules: str, code: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,9 +17,9 @@ from tests.cli.processes import (
     make_environment,
     read_until,
     run_in_background,
-    run_to_end,
     stop_process,
 )
+from tests.cli.test_stores import deployment_on
 from tests.support.channel_deployment import RECEIVE_TIMEOUT_SECONDS
 
 PASSWORD = "correct horse"
@@ -49,18 +50,20 @@ def close_code(connection: ClientConnection) -> int | None:
     return None if ended.value.rcvd is None else ended.value.rcvd.code
 
 
-def test_disabling_and_sigterm_close_connections(tmp_path: Path) -> None:
+def test_disabling_and_sigterm_close_connections(
+    migrated_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`users disable` closes the connections of one user with 1008, and SIGTERM closes the others
     with 1012 before the process exits with 0."""
-    env = make_environment(DATABASE_URL=f"sqlite+aiosqlite:///{tmp_path}/test.db")
-    assert run_to_end("db", "upgrade", env=env).returncode == 0
+    url = f"sqlite+aiosqlite:///{shutil.copy(migrated_file, tmp_path)}"
+    env = make_environment(DATABASE_URL=url)
     with run_in_background("serve", "--port", "0", env=env) as process, ExitStack() as stack:
         output = read_until(process.stderr, "links lead to")
         [address] = re.findall(r"lead to (\S+)", output)
         ada, sam = [sign_up(address, f"{name}@example.com") for name in ("ada", "sam")]
         of_ada = [open_connection(stack, address, ada) for _ in range(2)]
         of_sam = [open_connection(stack, address, sam) for _ in range(10)]
-        assert run_to_end("users", "disable", "ada@example.com", env=env).returncode == 0
+        deployment_on(url, monkeypatch).run_table("users", "disable", "ada@example.com")
         assert [close_code(each) for each in of_ada] == [1008] * 2
         assert stop_process(process, signal.SIGTERM) == 0
         assert [close_code(each) for each in of_sam] == [1012] * 10

@@ -28,7 +28,7 @@ from tests.cli.processes import (
     run_to_end,
     stop_process,
 )
-from tests.cli.test_stores import deployment_on
+from tests.cli.test_stores import OnDatabase, deployment_on
 from tests.support.required_tools import skip_or_fail
 
 PAUSE_SECONDS = 3
@@ -129,14 +129,20 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
         return Tried(folder, text, printed, stop_process(demo, signal.SIGINT), guide)
 
 
-def test_the_printed_lines_work(tried: Tried) -> None:
+def database_of(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> OnDatabase:
+    """The demo's database, for commands in this process."""
+    return deployment_on(f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db", monkeypatch)
+
+
+def test_the_printed_lines_work(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     """The printed commands take one booking to its payout and cancel another with a half refund;
     the ledger check passes afterwards."""
     assert '"error"' not in tried.printed
     assert '"payout_status":"paid"' in tried.printed
     assert '"payment_status":"partially_refunded"' in tried.printed
     assert tried.code == 0
-    assert re.fullmatch(r"\d+ bookings checked, no faults\n", checked(tried.text, tried.folder))
+    checked_books = database_of(tried, monkeypatch).run_table("ledger", "check")
+    assert re.fullmatch(r"\d+ bookings checked, no faults\n", checked_books)
 
 
 def test_a_second_start_keeps_all(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +151,7 @@ def test_a_second_start_keeps_all(tried: Tried, monkeypatch: pytest.MonkeyPatch)
         assert key_of(again) == key_of(tried.text)
         assert stop_process(demo, signal.SIGTERM) == 0
     code = re.findall(r'"booking_code": ?"(BK\w{12})"', tried.printed)[0]
-    url = f"sqlite+aiosqlite:///{tried.folder}/staffbooking.db"
-    assert code in deployment_on(url, monkeypatch).run_table("bookings", "show", code)
+    assert code in database_of(tried, monkeypatch).run_table("bookings", "show", code)
 
 
 @frozen

@@ -23,7 +23,8 @@ from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.companions import imports
 from tests.cli.deployment import CliDeployment
 from tests.cli.import_files import as_csv, as_lines, person, skipped
-from tests.cli.processes import make_environment, run_in_background, run_to_end
+from tests.cli.processes import make_environment, run_in_background
+from tests.cli.test_stores import deployment_on
 
 ROWS = [person(1), person(2, tier="gold"), person(3), person(4), person(5, tier="silver")]
 
@@ -168,11 +169,12 @@ OTHER = administration.CreateUser(
 
 # Real processes ---------------------------------------------------------------------------
 
+PAUSE_SECONDS = 0.02
 MANY = 3 * bulk.IMPORT_BATCH_SIZE
 
 
 def test_an_import_that_is_killed_loses_and_doubles_nothing(
-    migrated_url: str, tmp_path: Path
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An import killed after its first batch resumes: every row is imported once, and the counts
     are right."""
@@ -186,6 +188,7 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
         async with open_ports(load_settings(env)) as ports:
             line = 0
             while not line:
+                await anyio.sleep(PAUSE_SECONDS)
                 progress = await ports.store.run_transaction(
                     lambda tx: tx.imports.lock_progress(fingerprint)
                 )
@@ -205,7 +208,9 @@ def test_an_import_that_is_killed_loses_and_doubles_nothing(
     with run_in_background("companions", "import", path, "--json", env=env) as process:
         anyio.run(kill_after_first_batch, process)
         assert process.wait() == -signal.SIGKILL
-    again = run_to_end("companions", "import", path, "--json", env=env)
+    again = deployment_on(migrated_url, monkeypatch).run_command(
+        "companions", "import", path, "--json"
+    )
     assert "resuming after line" in again.stderr
     document = json.loads(again.stdout)
     assert (document["imported"], document["updated"]) == (MANY - MANY // 100, 0)

@@ -71,9 +71,15 @@ def ports() -> Ports:
 
 @pytest.fixture(scope="module")
 def filled() -> Ports:
-    """A filled database: its tests don't change the sample."""
+    """A database that a first start began to fill and a second one filled: its tests don't change
+    the sample. tests/cli/test_demo.py has one that a single start filled."""
     ports = make_cli_ports(Policy())
-    anyio.run(seed.fill_database, ports)
+
+    async def start_twice() -> None:
+        await imports.import_companions(ports, [structure(ImportedCompanion, ROWS[0])])
+        await seed.fill_database(ports)
+
+    anyio.run(start_twice)
     return ports
 
 
@@ -143,13 +149,16 @@ async def test_it_is_filled_once(filled: Ports) -> None:
     assert not await seed.is_sample_missing(filled)
 
 
-async def test_an_interrupted_start_is_completed(ports: Ports) -> None:
-    """A second start completes the sample of an interrupted one."""
+async def test_an_interrupted_start_is_noticed(ports: Ports) -> None:
+    """Where a start was interrupted, the sample is missing for the next one."""
     await imports.import_companions(ports, [structure(ImportedCompanion, ROWS[0])])
     assert await seed.is_sample_missing(ports)
-    await seed.fill_database(ports)
-    assert not await seed.is_sample_missing(ports)
-    assert len(await approvals.list_companions(ports, limit=1000)) == len(ROWS)
+
+
+async def test_an_interrupted_start_is_completed(filled: Ports) -> None:
+    """A second start completes the sample of an interrupted one."""
+    assert not await seed.is_sample_missing(filled)
+    assert len(await approvals.list_companions(filled, limit=1000)) == len(ROWS)
 
 
 async def test_a_database_with_other_data_is_refused(ports: Ports) -> None:

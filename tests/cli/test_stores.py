@@ -68,7 +68,7 @@ def test_the_schema_is_made(database_url: str, monkeypatch: pytest.MonkeyPatch) 
     assert all(check["ok"] for check in made.run_json("doctor")["checks"])
 
 
-@pytest.mark.parametrize("command", ["users list", "db upgrade", "db check"])
+@pytest.mark.parametrize("command", ["users list", "db upgrade", "db check", "worker --drain"])
 def test_a_database_out_of_reach_is_one_line(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """An unreachable database server gives one line that names no unexpected error."""
     nowhere = "postgresql+asyncpg://nobody@127.0.0.1:9/none"

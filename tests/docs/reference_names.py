@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from attrs import frozen
@@ -25,7 +25,7 @@ class Source:
     text: str
     tree: ast.Module
 
-    @property
+    @cached_property
     def promised(self) -> list[str]:
         """The names in `__all__`."""
         for node in self.tree.body:
@@ -34,12 +34,12 @@ class Source:
                     return list(ast.literal_eval(value))
         return []
 
-    @property
+    @cached_property
     def definitions(self) -> dict[str, ast.stmt]:
         """The definitions of the module by name."""
         return {name: node for node in self.tree.body for name in names_of(node)}
 
-    @property
+    @cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
         """The module and the name of each name that is imported from another module of the core."""
         return {

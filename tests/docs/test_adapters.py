@@ -25,10 +25,11 @@ CONFTEST = """
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["staffbooking_adapters.testing.plugin"]
-settings.register_profile("page", deadline=None, suppress_health_check=list(HealthCheck))
+options = {"max_examples": 10, "deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("page", **options)
 settings.load_profile("page")
 """
-"""Examples that are slow on a busy machine are no failures."""
+"""Examples that are slow on a busy machine are no failures. A few show that the program works."""
 OWN_SUITES = ("Saved", "Transactions", "OpenTransactions", "Families")
 """The suites of the store that concern what is its own; the rest of it is the memory store."""
 

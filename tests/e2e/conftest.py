@@ -1,4 +1,4 @@
-"""Databases filled by the command line, and copied for each test."""
+"""Databases with users, copied for each test."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.e2e.deployment import (
     PASSWORD,
     ProcessDeployment,
 )
+from tests.support.migrated_databases import MigratedDatabase
 from tests.support.postgres import PostgresServer, database_name
 
 USERS = (
@@ -46,20 +47,22 @@ def postgresql_copy(filled_database: str, postgres_server: PostgresServer) -> st
 
 
 @pytest.fixture(scope="session")
-def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def filled_file(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
-    file = folder / "booking.db"
-    _fill_database(ProcessDeployment(folder, _database_url(file)))
+    file = Path(shutil.copy(migrated_file, folder))
+    _create_users(ProcessDeployment(folder, _database_url(file)))
     return file
 
 
 @pytest.fixture(scope="session")
 def filled_database(
-    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+    migrated_database: MigratedDatabase,
+    postgres_server: PostgresServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> str:
     """The name of a filled database without open connections."""
-    url = anyio.run(postgres_server.create_database)
-    _fill_database(ProcessDeployment(tmp_path_factory.mktemp("filled"), url))
+    url = anyio.run(partial(postgres_server.create_database, template=migrated_database.template))
+    _create_users(ProcessDeployment(tmp_path_factory.mktemp("filled"), url))
     return database_name(url)
 
 
@@ -67,10 +70,9 @@ def _database_url(file: Path | str) -> str:
     return f"sqlite+aiosqlite:///{file}"
 
 
-def _fill_database(deployment: ProcessDeployment) -> None:
+def _create_users(deployment: ProcessDeployment) -> None:
     names = ("--first-name", "Grace", "--last-name", "Client", "--password", PASSWORD)
     with closing(deployment):
-        deployment.run_command("db", "upgrade")
         for email, role, tier in USERS:
             grade = ("--role", role, "--subscription", tier)
             deployment.run_command("users", "create", email, *names, *grade)

@@ -8,18 +8,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from click.testing import CliRunner
 
+from tests.cli.deployment import parsed_app
 from tests.support.reserved_ports import port_number, reserve_port
+from tests.support.service_processes import ServiceProcess, Start, start_copy
 
 T = TypeVar("T")
 
-WAIT_TIMEOUT_SECONDS = 30.0
+WAIT_TIMEOUT_SECONDS, PAUSE_SECONDS = 30.0, 0.1
 SECRET_KEY = "a-secret-for-the-end-to-end-tests"
 PASSWORD = "a-long-enough-password"
 ADMIN_EMAIL, CUSTOMER_EMAIL, AGENCY_EMAIL = (
@@ -32,13 +36,16 @@ ADMIN_EMAIL, CUSTOMER_EMAIL, AGENCY_EMAIL = (
 class ProcessDeployment:
     """Processes of the service that share a database; `kill` is SIGKILL."""
 
-    def __init__(self, folder: Path, database_url: str) -> None:
+    def __init__(self, folder: Path, database_url: str, start: Start = start_copy) -> None:
         self.folder = folder
+        self._start = start
         self._port_reservation = reserve_port()
         self.port = port_number(self._port_reservation)
         self.url = f"http://127.0.0.1:{self.port}"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, ServiceProcess] = {}
         self.clients: list[httpx.Client] = []
+        self.anybody = self._client({})
+        """A client that is not signed in."""
         self.environ = {
             **{k: v for k, v in os.environ.items() if not k.startswith("STAFFBOOKING_")},
             "STAFFBOOKING_DATABASE_URL": database_url,
@@ -48,14 +55,25 @@ class ProcessDeployment:
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
 
-    def run_command(
-        self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None
-    ) -> str:
-        """Run a command to its end and return its standard output, or its standard error if the
-        exit `code` is not 0 and there is no output."""
+    def run_command(self, *words: str) -> str:
+        """Run a command in this process and return its standard output. It gets a thread, since
+        Playwright's loop may run in this one."""
+        runner = CliRunner(env={**dict.fromkeys(os.environ), **self.environ})
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(runner.invoke, parsed_app(), words).result()
+        assert done.exit_code == 0, (words, done.exit_code, done.output)
+        return done.stdout
+
+    def run_json(self, *words: str) -> Any:
+        """Run a command with --json in this process and return its document."""
+        return json.loads(self.run_command(*words, "--json"))
+
+    def run_process(self, *words: str, code: int = 0, **environ: str) -> str:
+        """Run a command to its end in a process of its own and return its standard output, or its
+        standard error if the exit `code` is not 0 and there is no output."""
         done = subprocess.run(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
-            env={**self.environ, **(environ or {})},
+            env={**self.environ, **environ},
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -65,20 +83,9 @@ class ProcessDeployment:
         assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
         return done.stdout or done.stderr
 
-    def run_json(self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None) -> Any:
-        """Run a command with --json and return its document."""
-        return json.loads(self.run_command(*words, "--json", code=code, environ=environ))
-
     def start_process(self, name: str, *words: str) -> None:
-        log = (self.folder / f"{name}.log").open("ab")
-        self.processes[name] = subprocess.Popen(
-            [sys.executable, "-m", "staffbooking_cli.main", *words],
-            env=self.environ,
-            cwd=self.folder,
-            stdout=log,
-            stderr=log,
-        )
-        log.close()
+        log = self.folder / f"{name}.log"
+        self.processes[name] = self._start(words, self.environ, self.folder, log)
 
     def start_server(self) -> None:
         self.start_process("server", "serve", "--host", "127.0.0.1", "--port", str(self.port))
@@ -111,16 +118,16 @@ class ProcessDeployment:
     def wait_for(self, attempt: Callable[[], T | None], description: str) -> T:
         """Repeat an attempt until it returns a result."""
         pause = threading.Event()
-        for _ in range(int(WAIT_TIMEOUT_SECONDS / 0.05)):
+        for _ in range(int(WAIT_TIMEOUT_SECONDS / PAUSE_SECONDS)):
             if (found := attempt()) is not None:
                 return found
-            pause.wait(0.05)
+            pause.wait(PAUSE_SECONDS)
         logs = {name: self.read_log(name)[-2000:] for name in self.processes}
         raise AssertionError(f"in vain: {description}\n{logs}")
 
     def _is_ready(self) -> bool | None:
         try:
-            return True if httpx.get(f"{self.url}/readyz").status_code == 200 else None
+            return True if self.anybody.get("/readyz").status_code == 200 else None
         except httpx.TransportError:
             return None
 
@@ -143,7 +150,7 @@ class ProcessDeployment:
     def set_clock(self, to: datetime) -> None:
         """Move the service's clock, for all of its processes."""
         instant = to.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        answer = httpx.post(f"{self.url}/sandbox/clock", json={"set_to": instant})
+        answer = self.anybody.post("/sandbox/clock", json={"set_to": instant})
         assert answer.status_code == 200, answer.text
 
 

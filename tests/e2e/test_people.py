@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import icalendar
+import pytest
 from PIL import Image
 
 from tests.e2e.deployment import ADMIN_EMAIL, CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
@@ -37,7 +38,7 @@ def _profile(photo: str) -> dict[str, Any]:
 
 def _register(deployment: ProcessDeployment) -> tuple[httpx.Client, int]:
     person = {"email": ADA, "password": PASSWORD, "first_name": "Ada", "last_name": "Lovelace"}
-    anybody = httpx.post(f"{deployment.url}/auth/register", json={**person, "role": "staff"})
+    anybody = deployment.anybody.post("/auth/register", json={**person, "role": "staff"})
     assert anybody.status_code == 201, anybody.text
     return deployment.sign_in(ADA, PASSWORD), anybody.json()["user"]["id"]
 
@@ -64,7 +65,7 @@ def _book(
     path = f"/bookings/{booking['id']}"
     json_body(ada.post(f"{path}/accept"))
     json_body(
-        httpx.post(
+        deployment.anybody.post(
             json_body(grace.post(f"{path}/checkout"))["checkout_url"], json={"outcome": "succeed"}
         )
     )
@@ -83,6 +84,7 @@ def _review(grace: httpx.Client, ada: httpx.Client, booking: Any) -> None:
     json_body(ada.post(f"/reviews/{review['id']}/respond", json={"response": "Thank you"}))
 
 
+@pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
 def test_a_staff_member_registers_and_is_found_booked_reviewed(
     deployment: ProcessDeployment,
 ) -> None:
@@ -104,7 +106,7 @@ def test_a_staff_member_registers_and_is_found_booked_reviewed(
     deployment.run_command("portfolio", "approve", str(item_id))
     (found,) = json_body(api.get("/api/v1/companions", params=search))["companions"]
     assert (found["id"], found["profile_photo"]) == (ada_id, photo)
-    picture = httpx.get(f"{deployment.url}/{photo}")
+    picture = deployment.anybody.get(f"/{photo}")
     assert (picture.status_code, picture.headers["content-type"]) == (200, "image/jpeg")
 
     grace = deployment.sign_in(CUSTOMER_EMAIL, PASSWORD)
@@ -120,7 +122,7 @@ def test_a_staff_member_registers_and_is_found_booked_reviewed(
     assert too_late.json()["code"] == "companion_unavailable"
     booking = _book(deployment, grace, ada, wanted)
     feed = json_body(ada.post("/staff/calendar-feed"), 201)["url"]
-    (event,) = icalendar.Calendar.from_ical(httpx.get(feed).content).walk("VEVENT")
+    (event,) = icalendar.Calendar.from_ical(deployment.anybody.get(feed).content).walk("VEVENT")
     assert event.decoded("DTSTART") == datetime.fromisoformat(booking["starts_at"])
 
     deployment.set_clock(datetime.fromisoformat(booking["ends_at"]) + timedelta(hours=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
 from tests.e2e.staff_bookings import import_staff, make_paid_booking
 from tests.support.fake_time import FakeTime, make_fake_time
+from tests.support.service_processes import start_command
 
 
 @pytest.fixture
 def on_postgresql(postgresql_copy: str, tmp_path: Path) -> Iterator[ProcessDeployment]:
-    deployment = ProcessDeployment(tmp_path, postgresql_copy)
+    deployment = ProcessDeployment(tmp_path, postgresql_copy, start_command)
     yield deployment
     deployment.close()
 
@@ -36,19 +38,18 @@ def test_a_worker_nine_days_ahead_changes_nothing(
     staff = on_postgresql.sign_in("staff1@example.test", PASSWORD)
     booking = make_paid_booking(on_postgresql, customer, staff, days=3)
 
-    refusal = on_postgresql.run_command("worker", "--drain", code=1, environ=fake_time.environ)
+    refusal = on_postgresql.run_process("worker", "--drain", code=1, **fake_time.environ)
     assert "nothing was changed: this machine's clock is 777" in refusal
     shown = json_body(customer.get(f"/bookings/{booking['id']}"))["booking"]
     assert shown["status"] == "paid"
-    doctor = on_postgresql.run_json("doctor", code=1, environ=fake_time.environ)
-    found = {check["name"]: check for check in doctor["checks"]}
+    doctor = on_postgresql.run_process("doctor", "--json", code=1, **fake_time.environ)
+    found = {check["name"]: check for check in json.loads(doctor)["checks"]}
     assert not found["clock"]["ok"]
     assert "ahead of the database's" in found["clock"]["detail"]
 
     fake_time.set_offset("+2")
-    assert (
-        on_postgresql.run_json("worker", "--drain", code=0, environ=fake_time.environ)["done"] >= 0
-    )
+    drained = on_postgresql.run_process("worker", "--drain", "--json", **fake_time.environ)
+    assert json.loads(drained)["done"] >= 0
 
 
 def test_a_clock_that_jumps_while_a_server_runs(

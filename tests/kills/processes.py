@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Mapping
 from pathlib import Path
+
+from tests.support.service_processes import ServiceProcess, Start, start_command
 
 SECRET_KEY = "a-secret-for-runs-with-kills-only"
 CONTACT_LIMIT, CONTACT_WINDOW_SECONDS = 20, 5
@@ -23,7 +24,14 @@ _SOURCES = Path(__file__).parents[2]
 class ServiceProcesses:
     """Processes that share a database; servers listen at their own ports."""
 
-    def __init__(self, folder: Path, database_url: str, ports: list[int], workers: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database_url: str,
+        ports: list[int],
+        workers: int,
+        start: Start = start_command,
+    ) -> None:
         self.server_urls = [f"http://127.0.0.1:{port}" for port in ports]
         self.commands: dict[str, list[str]] = {
             **{f"server{n}": ["serve", "--port", str(port)] for n, port in enumerate(ports, 1)},
@@ -31,7 +39,8 @@ class ServiceProcesses:
         }
         self.environ = service_environ(database_url, self.server_urls[0])
         self._folder = folder
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._start = start
+        self._running: dict[str, ServiceProcess] = {}
 
     @property
     def servers(self) -> list[str]:
@@ -42,14 +51,11 @@ class ServiceProcesses:
         return [name for name in self.commands if name.startswith("worker")]
 
     def start(self, name: str, environ: Mapping[str, str] | None = None) -> None:
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "staffbooking_cli.main", *self.commands[name]],
-                env={**_clean_environ(), **self.environ, **(environ or {})},
-                cwd=self._folder,
-                stdout=log,
-                stderr=log,
-            )
+        own = {**_clean_environ(), **self.environ, **(environ or {})}
+        # A library that gives a wrong clock is loaded with the program alone.
+        start = start_command if environ else self._start
+        log = self._folder / f"{name}.log"
+        self._running[name] = start(self.commands[name], own, self._folder, log)
 
     def start_all(self) -> None:
         for name in self.commands:
@@ -67,7 +73,7 @@ class ServiceProcesses:
     def terminate_all(self) -> dict[str, int]:
         """SIGTERM to all; their exit codes, within 20 seconds each."""
         for process in self._running.values():
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         codes = {name: process.wait(20) for name, process in self._running.items()}
         self._running.clear()
         return codes

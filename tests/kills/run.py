@@ -44,6 +44,7 @@ from tests.support.fake_time import make_fake_time
 from tests.support.memory_files import short_temporary_folder
 from tests.support.postgres import PostgresCluster, find_binaries, open_raw_connection
 from tests.support.reserved_ports import port_number, reserve_port
+from tests.support.service_processes import Start, start_command
 
 SHORTEST_WAIT_SECONDS = 0.05
 RESUME_TIMEOUT_SECONDS = 120.0
@@ -72,6 +73,8 @@ class Plan:
     schedule: tuple[str, ...] = ()
     report: Callable[[str], object] = lambda _: None
     """Takes a line about the progress."""
+    start: Start = start_command
+    """How the service's processes start."""
     leave_out: Callable[[str, str], object] = lambda *_: None
     """Takes a tool that the machine lacks, and which faults are left out for it."""
 
@@ -237,7 +240,7 @@ async def _open_run(plan: Plan, folder: Path) -> AsyncIterator[_Run]:
         await book.write("start", seed=plan.seed)
         people, receivers = await _open_people(plan, folder, database.url, book, stack)
         ports = [port_number(stack.enter_context(reserve_port())) for _ in range(plan.servers)]
-        processes = ServiceProcesses(folder, database.service_url, ports, plan.workers)
+        processes = ServiceProcesses(folder, database.service_url, ports, plan.workers, plan.start)
         stack.callback(processes.close)
         number = 1 + sum(entry["kind"] == "start" for entry in earlier)
         fake_time = make_fake_time(folder, "+0") if shutil.which("faketime") else None

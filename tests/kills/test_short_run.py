@@ -11,6 +11,7 @@ import pytest
 from tests.kills.run import Plan, discard_folder, run_kills
 from tests.kills.timings import measure
 from tests.support.required_tools import leave_out
+from tests.support.service_processes import start_copy
 
 pytestmark = pytest.mark.anyio
 
@@ -56,6 +57,7 @@ async def test_nothing_is_lost_or_doubled_through_kills(store: str, folder: Path
         longest_wait=0.5,
         disk_bytes=160 << 20,
         schedule=SCHEDULES[store],
+        start=start_copy,
         leave_out=lambda tool, reason: leave_out(tool, "A part of the kill", reason),
     )
     history, faults = await run_kills(plan, folder)
