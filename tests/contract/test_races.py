@@ -64,7 +64,7 @@ from tests.support.memory_deployment import make_booking_scenario, memory_ports
 pytestmark = pytest.mark.anyio
 
 CALLERS = int(os.environ.get("RACE_CALLERS", "16"))
-ROUNDS = int(os.environ.get("RACE_ROUNDS", "10"))
+ROUNDS = int(os.environ.get("RACE_ROUNDS", "5"))
 """Rounds of each test, since not every round has a race; `make soak` runs many more."""
 
 

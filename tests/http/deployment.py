@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 from unittest import mock
@@ -51,6 +52,8 @@ from staffbooking_http.docs import openapi
 
 TEST_PASSWORD = "correct horse"
 BASE_URL = POLICY.base_url
+PATIENCE = timedelta(minutes=1)
+"""How long requests wait for the database: longer than a busy machine stands still."""
 
 _ROUTED: dict[object, dict[str, Any]] = {}
 """The attributes of an application that Litestar has made, by the handlers and base path."""
@@ -131,7 +134,8 @@ class HttpDeployment:
 
     def restart(self, *, address: str = "203.0.113.9", proxies: Any = (), **ports: Any) -> None:
         """Rebuild the application on changed ports."""
-        self.ports = evolve(self.ports, **ports)
+        policy = evolve(ports.pop("policy", self.ports.policy), request_database_time=PATIENCE)
+        self.ports = evolve(self.ports, policy=policy, **ports)
         self.client_address, self._proxies = address, proxies
         self.__dict__.pop("app", None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, Table, UniqueConstraint
@@ -102,6 +103,7 @@ def _sqlite_constraint_name(message: str, names_by_columns: Mapping[str, str]) -
     return target
 
 
+@cache
 def unique_constraint_names(metadata: MetaData) -> dict[str, str]:
     """SQLite's description of each unique key ("table.a, table.b"), and the key's name."""
     names: dict[str, str] = {}

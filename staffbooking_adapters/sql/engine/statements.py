@@ -24,7 +24,6 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.elements import BindParameter, TextClause
 from sqlalchemy.sql.selectable import FromClause, SelectBase
-from sqlalchemy.sql.visitors import iterate
 from sqlalchemy.types import NullType
 
 from staffbooking_adapters.sql.engine.types import (
@@ -111,18 +110,33 @@ class Statement:
         return compiled
 
 
-class _LiteralConstantsCompiler(SQLCompiler):
+class _StatementCompiler(SQLCompiler):
+    contains_write = False
+    """Whether the statement changes rows, be it within a common table expression."""
+
+    def visit_insert(self, *args: Any, **kw: Any) -> Any:
+        self.contains_write = True
+        return super().visit_insert(*args, **kw)  # type: ignore[no-untyped-call]
+
+    def visit_update(self, *args: Any, **kw: Any) -> Any:
+        self.contains_write = True
+        return super().visit_update(*args, **kw)
+
+    def visit_delete(self, *args: Any, **kw: Any) -> Any:
+        self.contains_write = True
+        return super().visit_delete(*args, **kw)  # type: ignore[no-untyped-call]
+
     def visit_bindparam(self, bindparam: BindParameter[Any], *args: Any, **kw: Any) -> Any:
         if not bindparam.required:
             kw["literal_binds"] = True
         return super().visit_bindparam(bindparam, *args, **kw)  # type: ignore[no-untyped-call]
 
 
-class _PostgresCompiler(_LiteralConstantsCompiler, PGCompiler_asyncpg):
+class _PostgresCompiler(_StatementCompiler, PGCompiler_asyncpg):
     pass
 
 
-class _SqliteCompiler(_LiteralConstantsCompiler, SQLiteCompiler):
+class _SqliteCompiler(_StatementCompiler, SQLiteCompiler):
     def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:
         return text  # INDEXED BY, which SQLAlchemy leaves out.
 
@@ -153,13 +167,13 @@ def _compile_construct(construct: SqlConstruct | None, dialect: Dialect) -> Comp
         # Otherwise SQLAlchemy adds a RETURNING of the new key.
         construct = construct.inline()
     compiled = construct.compile(dialect=_sqlalchemy_dialect(dialect))
-    assert isinstance(compiled, SQLCompiler)
+    assert isinstance(compiled, _StatementCompiler)
     names = tuple(compiled.positiontup or ())
     return CompiledStatement(
         sql=compiled.string,
         argument_names=names,
         parameter_names=frozenset(names),
-        is_read_only=isinstance(construct, SelectBase) and not _contains_write(construct),
+        is_read_only=isinstance(construct, SelectBase) and not compiled.contains_write,
         bind_arguments=_argument_binder(
             [(name, _required_parameter_converter(dialect, compiled.binds[name])) for name in names]
         ),
@@ -173,10 +187,6 @@ def _required_parameter_converter(
     if isinstance(parameter.type, NullType):
         raise TypeError(f"say the type of {parameter.key}: nothing beside it tells")
     return parameter_converter(dialect, parameter.type)
-
-
-def _contains_write(construct: SqlConstruct) -> bool:
-    return any(isinstance(part, UpdateBase) for part in iterate(construct))
 
 
 def _result_converters(

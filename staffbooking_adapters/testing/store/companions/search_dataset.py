@@ -6,6 +6,7 @@ import random
 import unicodedata
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 
 from attrs import evolve
 
@@ -37,10 +38,12 @@ OVERRIDE_DATES = (date(2027, 3, 1), date(2027, 3, 6))
 """A Monday and a Saturday on which some companions have an override."""
 
 
+@cache
 def fold_text(text):
     return unicodedata.normalize("NFC", text).casefold()
 
 
+@cache
 def fold_place(text):
     decomposed = unicodedata.normalize("NFD", fold_text(text))
     return "".join(each for each in decomposed if unicodedata.combining(each) < 200)
