@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
@@ -60,15 +59,14 @@ def test_a_clock_that_jumps_while_a_server_runs(
     fake_time.set_offset("+0")
     on_postgresql.environ |= fake_time.environ
     on_postgresql.start_server()
-    url = f"{on_postgresql.url}/readyz"
     login = {"email": CUSTOMER_EMAIL, "password": PASSWORD}
     for offset, words in (("+9d", "ahead of"), ("-1h", "behind")):
         fake_time.set_offset(offset)
-        answer = httpx.get(url)
+        answer = on_postgresql.anybody.get("/readyz")
         assert answer.status_code == 503
         assert f"{words} the database's" in answer.json()["error"]
-        refused = httpx.post(f"{on_postgresql.url}/auth/login", json=login)
+        refused = on_postgresql.anybody.post("/auth/login", json=login)
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
     fake_time.set_offset("+0")
-    assert httpx.get(url).status_code == 200
+    assert on_postgresql.anybody.get("/readyz").status_code == 200
     on_postgresql.sign_in(CUSTOMER_EMAIL, PASSWORD)
