@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,9 +36,10 @@ ADMIN_EMAIL, CUSTOMER_EMAIL, AGENCY_EMAIL = (
 class ProcessDeployment:
     """Processes of the service that share a database; `kill` is SIGKILL."""
 
-    def __init__(self, folder: Path, database_url: str, start: Start = start_copy) -> None:
+    def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
-        self._start = start
+        self.start: Start = start_copy
+        """How its processes start."""
         self._port_reservation = reserve_port()
         self.port = port_number(self._port_reservation)
         self.url = f"http://127.0.0.1:{self.port}"
@@ -68,12 +69,14 @@ class ProcessDeployment:
         """Run a command with --json in this process and return its document."""
         return json.loads(self.run_command(*words, "--json"))
 
-    def run_process(self, *words: str, code: int = 0, **environ: str) -> str:
+    def run_process(
+        self, *words: str, code: int = 0, environ: Mapping[str, str] | None = None
+    ) -> str:
         """Run a command to its end in a process of its own and return its standard output, or its
         standard error if the exit `code` is not 0 and there is no output."""
         done = subprocess.run(
             [sys.executable, "-m", "staffbooking_cli.main", *words],
-            env={**self.environ, **environ},
+            env={**self.environ, **(environ or {})},
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -85,7 +88,7 @@ class ProcessDeployment:
 
     def start_process(self, name: str, *words: str) -> None:
         log = self.folder / f"{name}.log"
-        self.processes[name] = self._start(words, self.environ, self.folder, log)
+        self.processes[name] = self.start(words, self.environ, self.folder, log)
 
     def start_server(self) -> None:
         self.start_process("server", "serve", "--host", "127.0.0.1", "--port", str(self.port))
@@ -143,7 +146,8 @@ class ProcessDeployment:
         return self._client({"Authorization": f"Bearer {key}"})
 
     def _client(self, headers: dict[str, str]) -> httpx.Client:
-        client = httpx.Client(base_url=self.url, headers=headers, timeout=20)
+        # Without TLS, whose certificates take longer to load than a request.
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=20, verify=False)
         self.clients.append(client)
         return client
 

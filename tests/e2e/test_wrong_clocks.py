@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.e2e.deployment import CUSTOMER_EMAIL, PASSWORD, ProcessDeployment, json_body
@@ -17,7 +16,8 @@ from tests.support.service_processes import start_command
 
 @pytest.fixture
 def on_postgresql(postgresql_copy: str, tmp_path: Path) -> Iterator[ProcessDeployment]:
-    deployment = ProcessDeployment(tmp_path, postgresql_copy, start_command)
+    deployment = ProcessDeployment(tmp_path, postgresql_copy)
+    deployment.start = start_command  # The library of the wrong clock is loaded with the program.
     yield deployment
     deployment.close()
 
@@ -38,17 +38,17 @@ def test_a_worker_nine_days_ahead_changes_nothing(
     staff = on_postgresql.sign_in("staff1@example.test", PASSWORD)
     booking = make_paid_booking(on_postgresql, customer, staff, days=3)
 
-    refusal = on_postgresql.run_process("worker", "--drain", code=1, **fake_time.environ)
+    refusal = on_postgresql.run_process("worker", "--drain", code=1, environ=fake_time.environ)
     assert "nothing was changed: this machine's clock is 777" in refusal
     shown = json_body(customer.get(f"/bookings/{booking['id']}"))["booking"]
     assert shown["status"] == "paid"
-    doctor = on_postgresql.run_process("doctor", "--json", code=1, **fake_time.environ)
+    doctor = on_postgresql.run_process("doctor", "--json", code=1, environ=fake_time.environ)
     found = {check["name"]: check for check in json.loads(doctor)["checks"]}
     assert not found["clock"]["ok"]
     assert "ahead of the database's" in found["clock"]["detail"]
 
     fake_time.set_offset("+2")
-    drained = on_postgresql.run_process("worker", "--drain", "--json", **fake_time.environ)
+    drained = on_postgresql.run_process("worker", "--drain", "--json", environ=fake_time.environ)
     assert json.loads(drained)["done"] >= 0
 
 
@@ -60,15 +60,14 @@ def test_a_clock_that_jumps_while_a_server_runs(
     fake_time.set_offset("+0")
     on_postgresql.environ |= fake_time.environ
     on_postgresql.start_server()
-    url = f"{on_postgresql.url}/readyz"
     login = {"email": CUSTOMER_EMAIL, "password": PASSWORD}
     for offset, words in (("+9d", "ahead of"), ("-1h", "behind")):
         fake_time.set_offset(offset)
-        answer = httpx.get(url)
+        answer = on_postgresql.anybody.get("/readyz")
         assert answer.status_code == 503
         assert f"{words} the database's" in answer.json()["error"]
-        refused = httpx.post(f"{on_postgresql.url}/auth/login", json=login)
+        refused = on_postgresql.anybody.post("/auth/login", json=login)
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
     fake_time.set_offset("+0")
-    assert httpx.get(url).status_code == 200
+    assert on_postgresql.anybody.get("/readyz").status_code == 200
     on_postgresql.sign_in(CUSTOMER_EMAIL, PASSWORD)

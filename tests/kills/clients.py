@@ -12,6 +12,7 @@ import httpx
 from attrs import define
 
 from tests.kills.book import Book
+from tests.support.channel_deployment import plain_http_client
 
 RETRY_DELAY_SECONDS = 0.05
 CALL_TIMEOUT_SECONDS = 10.0
@@ -112,4 +113,4 @@ def message_facts(message: Any) -> dict[str, Any]:
 
 
 def open_http_client(url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=url, timeout=CALL_TIMEOUT_SECONDS)
+    return plain_http_client(base_url=url, timeout=CALL_TIMEOUT_SECONDS)

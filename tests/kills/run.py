@@ -40,6 +40,7 @@ from tests.kills.people import People, load_people, make_people
 from tests.kills.processes import CONTACT_LIMIT, ServiceProcesses
 from tests.kills.proxy import Proxy
 from tests.kills.receiver import record_receipts
+from tests.support.channel_deployment import plain_http_client
 from tests.support.fake_time import make_fake_time
 from tests.support.memory_files import short_temporary_folder
 from tests.support.postgres import PostgresCluster, find_binaries, open_raw_connection
@@ -154,7 +155,7 @@ class _Run:
 
     async def wait_until_all_answer(self) -> None:
         with anyio.fail_after(RESUME_TIMEOUT_SECONDS):
-            async with httpx.AsyncClient(timeout=5) as client:
+            async with plain_http_client(timeout=5) as client:
                 for url in self.scene.processes.server_urls:
                     await _wait_until_ready(client, url)
 
