@@ -4,6 +4,7 @@ markup, and those of others' pages are refused."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from staffbooking_http.pages.app import page_handlers, page_methods
 from tests.fuzz.hostile_forms import (
     HOSTILE_BODIES,
     MARKUP,
+    PageForm,
     encode_form,
     find_forms,
     hostile_bodies,
@@ -40,6 +42,8 @@ FORM = {"content-type": "application/x-www-form-urlencoded", **PEOPLE}
 CHANGES_OF_A_FORM = 3
 LEAST_FORMS = 50
 """Addresses of forms that the walk finds at least."""
+FORMS_BY_ROLE: dict[str, Mapping[str, PageForm]] = {}
+"""The forms of a role's pages. They are the same on each store, so the first one is walked."""
 
 Browser: TypeAlias = tuple[httpx.AsyncClient, str]
 
@@ -121,8 +125,10 @@ async def send_hostile_forms(world: HttpDeployment, most: int | None = None) -> 
     await fill(world)
     addresses = set[str]()
     for role in ROLES:
-        client, token = await browser(world, role)
-        forms = await find_forms(client, start_paths())
+        if role not in FORMS_BY_ROLE:
+            client, _ = await browser(world, role)
+            FORMS_BY_ROLE[role] = await find_forms(client, start_paths())
+        forms = FORMS_BY_ROLE[role]
         addresses |= {form.action.partition("?")[0] for form in forms.values()}
         for shape, form in forms.items():
             client, token = await browser(world, role)  # Some forms end the session.
