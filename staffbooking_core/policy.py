@@ -159,7 +159,7 @@ class Policy:
     import_retention: timedelta = timedelta(days=30)
     """How long the progress and skipped rows of an unfinished companion import are kept."""
     inquiry_retention: timedelta = timedelta(days=180)
-    """From the inquiry on; answers are e-mails that the service does not see."""
+    """How long an inquiry is kept after its answer; without an answer, after its arrival."""
     alert_retention: timedelta = timedelta(days=365)
     """How long alerts are listed for operators."""
     reconciliation_retention: timedelta = timedelta(days=365)

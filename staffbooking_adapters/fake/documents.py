@@ -65,7 +65,7 @@ class FakeStoreTransaction(FakeStoreReader, Protocol):
         """Delete a document, if it exists."""
         ...
 
-    async def forget(self, kind: str, now: datetime) -> None:
+    async def delete_due(self, kind: str, now: datetime) -> None:
         """Delete the documents with `due_at` <= `now`."""
         ...
 

@@ -63,7 +63,7 @@ async def _due_documents(
 
 
 async def _delete_due(tx: FakeStoreTransaction, kind: str, at: datetime) -> None:
-    await tx.forget(kind, at)
+    await tx.delete_due(kind, at)
 
 
 async def take_due_events(

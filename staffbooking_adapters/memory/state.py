@@ -261,7 +261,7 @@ class MemoryState:
     """In the order of positions."""
     operations: Table[int, OperationRow] = field(factory=Table)
     operations_of: Table[int, tuple[int, ...]] = field(factory=Table)
-    """By booking, in id order."""
+    """By booking, in the order of their numbers."""
     postings: Table[str, Posting] = field(factory=Table)
     postings_of: Table[int, tuple[str, ...]] = field(factory=Table)
     """By booking, in the order of creation."""
@@ -325,7 +325,7 @@ class MemoryState:
     skipped_rows: Table[tuple[str, int], SkippedRow] = field(factory=Table)
     """By fingerprint and line."""
     sample_accounts: Table[int, None] = field(factory=Table)
-    """The users whom the sample made."""
+    """The users that `staffbooking demo` created, as which visitors may sign in."""
     sent_mails: Table[int, SentMail] = field(factory=Table)
     clock_offset: timedelta = timedelta()
 

@@ -79,7 +79,7 @@ class MemoryStore:
         self._read_view = _view_of(self._committed)
         self._write_lock = asyncio.Lock()
         self._writing = evolve(self._committed)
-        """What the transaction that holds the lock works on: there is one at a time."""
+        """The state of the one transaction that holds the lock."""
         self._transaction = _transaction_of(self._writing)
         self._transaction_view = _view_of(self._writing)
         self.admission = MemoryAdmission(self._committed)
@@ -258,7 +258,11 @@ def _sweep_expired(tx: MemoryTransaction, now: datetime, policy: Policy) -> int:
 
 
 def _drop_inquiries(state: MemoryState, older_than: datetime) -> int:
-    old = [each.id for each in state.inquiries.values() if each.created_at <= older_than]
+    old = [
+        each.id
+        for each in state.inquiries.values()
+        if max(each.created_at, each.answered_at or each.created_at) <= older_than
+    ]
     for inquiry_id in old:
         state.inquiries.discard(inquiry_id)
     return len(old)

@@ -19,6 +19,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
+    or_,
     select,
     true,
     tuple_,
@@ -32,13 +33,14 @@ from staffbooking_adapters.sql.engine.types import Instant
 from staffbooking_adapters.sql.schema.accounts import api_key_calls, sessions
 from staffbooking_adapters.sql.schema.bookings import alerts
 from staffbooking_adapters.sql.schema.idempotency import answers
-from staffbooking_adapters.sql.schema.notifications import inquiries
+from staffbooking_adapters.sql.schema.notifications import inquiries, is_waiting_inquiry
 from staffbooking_adapters.sql.schema.payments import processor_inbox, reconciliation_runs
 from staffbooking_adapters.sql.schema.webhooks import deliveries, is_finished_delivery
 from staffbooking_core.policy import Policy
 
 BATCH_SIZE = 500
 """Number of rows of a table that are deleted in one transaction."""
+_BEFORE = bindparam("before", type_=Instant)
 
 
 def _delete_batch(table: Table, age: Column[Any], *conditions: ColumnElement[bool]) -> Statement:
@@ -46,7 +48,7 @@ def _delete_batch(table: Table, age: Column[Any], *conditions: ColumnElement[boo
     key = [*table.primary_key.columns]
     old = (
         select(*key)
-        .where(*conditions, age <= bindparam("before", type_=Instant))
+        .where(*conditions, age <= _BEFORE)
         .order_by(age)
         .limit(BATCH_SIZE)
         .with_for_update(skip_locked=True)
@@ -69,7 +71,11 @@ DELETE_EXPIRED_RESPONSES = _delete_batch(answers, answers.c.expires_at)
 DELETE_OLD_PROCESSOR_EVENTS = _delete_batch(
     processor_inbox, processor_inbox.c.received_at, processor_inbox.c.done == true()
 )
-DELETE_OLD_INQUIRIES = _delete_batch(inquiries, inquiries.c.created_at)
+DELETE_OLD_INQUIRIES = _delete_batch(
+    inquiries,
+    inquiries.c.created_at,
+    or_(is_waiting_inquiry, inquiries.c.answered_at <= _BEFORE),
+)
 DELETE_OLD_DELIVERIES = _delete_batch(deliveries, deliveries.c.next_at, is_finished_delivery)
 """Their attempts are deleted with them."""
 DELETE_OLD_KEY_CALLS = _delete_batch(api_key_calls, api_key_calls.c.hour)

@@ -63,7 +63,7 @@ async def check_setup(
 
 async def _check_account(client: StripeClient, expected: ExpectedSetup) -> Sequence[CheckupFinding]:
     account = (await client.v1.accounts.retrieve_current_async()).to_dict()
-    transfers = get_path(account, "capabilities", "transfers") == "active"
+    can_transfer = get_path(account, "capabilities", "transfers") == "active"
     currency = account["default_currency"]
     return (
         CheckupFinding(
@@ -78,9 +78,9 @@ async def _check_account(client: StripeClient, expected: ExpectedSetup) -> Seque
         ),
         CheckupFinding(
             "payees",
-            transfers,
+            can_transfer,
             "the account can pay out to connected accounts"
-            if transfers
+            if can_transfer
             else "the account can't pay out to connected accounts: set up Connect in the Dashboard",
         ),
         CheckupFinding(
@@ -116,10 +116,12 @@ async def _check_webhooks(
 ) -> Sequence[CheckupFinding]:
     listed = await list_all(await client.v1.webhook_endpoints.list_async({"limit": 100}))
     ours = [each.to_dict() for each in listed if each.url == expected.webhook_url]
-    wrong = [_find_endpoint_problem(each, expected) for each in ours]
-    if None in wrong:
+    problems = [_find_endpoint_problem(each, expected) for each in ours]
+    if None in problems:
         return (CheckupFinding("webhooks", True, f"{expected.webhook_url} receives every payment"),)
-    detail = wrong[0] if wrong else f"no endpoint {expected.webhook_url}: add one in the Dashboard"
+    detail = (
+        problems[0] if problems else f"no endpoint {expected.webhook_url}: add one in the Dashboard"
+    )
     return (CheckupFinding("webhooks", False, f"{detail}; until then changes are polled"),)
 
 

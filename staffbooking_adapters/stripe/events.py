@@ -123,6 +123,6 @@ def _payment_events(
     if intent_id is not None:
         return (ProcessorEvent(event_id, intent_id=intent_id),)
     # Disputes and objects made by hand have no intent id; their payment has one.
-    own = subject.get("object") == "payment_intent"
-    payment = get_id(subject if own else subject.get("payment_intent"))
+    is_payment = subject.get("object") == "payment_intent"
+    payment = get_id(subject if is_payment else subject.get("payment_intent"))
     return () if payment is None else (ProcessorEvent(event_id, payment_ref=payment),)

@@ -124,11 +124,13 @@ def fees(transactions: Iterable[object], currencies: Collection[str]) -> Iterato
             yield ProcessorFee(each.id, each.fee)
 
 
-_TRANSFER_CAPABILITIES_PATH: Final = (
+_TRANSFER_STATUS_PATH: Final = (
     "configuration",
     "recipient",
     "capabilities",
     "stripe_balance",
+    "stripe_transfers",
+    "status",
 )
 
 
@@ -143,7 +145,6 @@ def payee(account: Account) -> PayeeState:
     ]
     return PayeeState(
         ref=account.id,
-        ready=get_path(document, *_TRANSFER_CAPABILITIES_PATH, "stripe_transfers", "status")
-        == "active",
+        ready=get_path(document, *_TRANSFER_STATUS_PATH) == "active",
         needs=tuple(dict.fromkeys(requirements)),
     )

@@ -1,4 +1,4 @@
-"""What the sample's people do in scenarios: each step is a use-case."""
+"""Actions of people in the sample's scenarios: each one runs use-cases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CONVERSATION_PAGE_SIZE = 50
 
 @frozen
 class Person:
-    """Somebody who acts in a scenario."""
+    """A user who acts in a scenario."""
 
     id: int
     role: Role
@@ -78,7 +78,8 @@ class Event:
 
 @frozen
 class SampleActions:
-    """The actions. A booking is given as the record of its request, however it changed since."""
+    """Runs use-cases as people of the sample. Actions identify a booking by the record that its
+    request returned, even if it changed since."""
 
     ports: Ports
 
@@ -115,8 +116,8 @@ class SampleActions:
     async def request(
         self, customer: Person, event: Event, location: str, **others: object
     ) -> Booking:
-        """Request a booking as its customer, with a few words where the two have never spoken;
-        `others` are further fields of the input."""
+        """Request a booking as its customer, with a first message if the two have no conversation
+        yet; `others` are further fields of the input."""
         command = evolve(_request_command(event, location), **others)  # type: ignore[arg-type]
         booking = await requests.request_booking(self.ports, customer.actor, command)
         if not await self._read(customer, event.staff.id):
@@ -143,8 +144,8 @@ class SampleActions:
         )
 
     async def accept(self, staff: Person, booking: Booking) -> None:
-        """Accept, with an answer to the customer's first words. The page for the payment is opened,
-        as a worker does at once."""
+        """Accept, and answer the customer's first message. The due payment operations are run, as a
+        worker does at once."""
         await actions.accept(self.ports, staff.actor, booking.id)
         await operations.run_booking_operations(self.ports, booking.id)
         if len(await self._read(staff, booking.customer_id)) == 1:
@@ -220,8 +221,8 @@ class SampleActions:
         await messages.send_to_user(self.ports, author.actor, user_id, text)
 
     async def write_to_group(self, author: Person, booking: Booking, text: str) -> None:
-        """Read the group conversation of a booking's event, and write in it; without a group
-        nothing."""
+        """Read the group conversation of a booking's event, and write in it. Does nothing if there
+        is no group."""
         group_id = await messages.find_event_group(self.ports, author.actor, booking)
         if group_id is not None:
             await self._read_conversation(author, group_id)
@@ -230,7 +231,7 @@ class SampleActions:
             )
 
     async def _read(self, reader: Person, user_id: int) -> Sequence[Message]:
-        """The messages of the direct conversation with a user, which are read now."""
+        """The messages of the direct conversation with a user; marks them as read."""
         conversation_id = await messages.direct_conversation_with(self.ports, reader.actor, user_id)
         if conversation_id is None:
             return ()
@@ -266,7 +267,7 @@ def _request_command(event: Event, location: str) -> RequestBooking:
 
 def _find_start(start: int, end: int, hours: int) -> int | None:
     """The minute of the day, on a half hour, at which an event within a free slot begins: in the
-    evening if possible; None where the slot is too short."""
+    evening if possible; None if the slot is too short."""
     latest = min(_EVENING_MINUTES, end - hours * 60)
     begin = max(math.ceil(start / 30), latest // 30) * 30
     return begin if begin + hours * 60 <= end else None

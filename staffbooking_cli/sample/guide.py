@@ -200,30 +200,30 @@ def _json_body(data: Mapping[str, object]) -> str:
     return f"{_JSON_HEADER} -d {quote(json.dumps(data))}"
 
 
-def _cookie_jar(who: str) -> str:
-    return f'"$JARS/{who.lower()}.cookies"'
+def _cookie_jar(role: str) -> str:
+    return f'"$JARS/{role.lower()}.cookies"'
 
 
-def _sign_in_lines(who: str, email: str) -> Iterator[str]:
+def _sign_in_lines(role: str, email: str) -> Iterator[str]:
     data = {"email": email, "password": PASSWORD}
     login = f'{_json_body(data)} "$BASE/auth/login"'
-    yield f'REPLY=$(curl -s -c {_cookie_jar(who)} {login}); echo "$REPLY"'
-    yield f"{who}=$({_pick_field('csrf_token', _TEXT_PATTERN)} | cut -d'\"' -f4)"
+    yield f'REPLY=$(curl -s -c {_cookie_jar(role)} {login}); echo "$REPLY"'
+    yield f"{role}=$({_pick_field('csrf_token', _TEXT_PATTERN)} | cut -d'\"' -f4)"
 
 
-def _booking_call(who: str, action: str, data: Mapping[str, object] | None = None) -> str:
+def _booking_call(role: str, action: str, data: Mapping[str, object] | None = None) -> str:
     body = "-X POST" if data is None else _json_body(data)
-    session = f'-b {_cookie_jar(who)} -H "X-CSRF-Token: ${who}"'
+    session = f'-b {_cookie_jar(role)} -H "X-CSRF-Token: ${role}"'
     return f'curl -s {session} {body} "$BASE/bookings/$ID/{action}"'
 
 
-def _booking_action_line(who: str, action: str, data: Mapping[str, object] | None = None) -> str:
-    return f"{_booking_call(who, action, data)}; echo"
+def _booking_action_line(role: str, action: str, data: Mapping[str, object] | None = None) -> str:
+    return f"{_booking_call(role, action, data)}; echo"
 
 
-def _booking_lines(who: str) -> Iterator[str]:
+def _booking_lines(role: str) -> Iterator[str]:
     """Show the booking after 3 seconds, in which the worker does the due work."""
-    yield f'sleep 3; curl -s -b {_cookie_jar(who)} "$BASE/bookings/$ID"; echo'
+    yield f'sleep 3; curl -s -b {_cookie_jar(role)} "$BASE/bookings/$ID"; echo'
 
 
 def _payment_lines() -> Iterator[str]:

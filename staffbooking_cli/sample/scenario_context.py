@@ -1,4 +1,4 @@
-"""What all of the sample's scenarios around today share."""
+"""The context that the sample's scenarios around today share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 @frozen
 class ScenarioContext:
-    """The actions of a scenario, and the present at which it ends."""
+    """The actions, and the present at which the scenarios end."""
 
     actions: SampleActions
     now: datetime

@@ -86,7 +86,7 @@ async def today_scenario(
     context: ScenarioContext, customer: Person, staff: StaffMember
 ) -> Scenario:
     """Paid, and so near that the staff member can check in."""
-    event = Event(staff, _quarter_before(context.now + HOUR), 4)
+    event = Event(staff, _floor_to_quarter_hour(context.now + HOUR), 4)
     yield context.ago(days=9)
     booking = await context.actions.request(customer, event, venue_of(event))
     yield context.ago(days=8)
@@ -99,7 +99,7 @@ async def under_way_scenario(
     context: ScenarioContext, customer: Person, staff: StaffMember
 ) -> Scenario:
     """Checked in, and not over."""
-    event = Event(staff, _quarter_before(context.ago(hours=2)), 2 + 1)
+    event = Event(staff, _floor_to_quarter_hour(context.ago(hours=2)), 3)
     yield context.ago(days=8.4)
     booking = await context.actions.request(customer, event, venue_of(event))
     yield context.ago(days=7.4)
@@ -110,8 +110,8 @@ async def under_way_scenario(
     await context.actions.apply_trigger(staff, booking, Trigger.CHECK_IN)
 
 
-def _quarter_before(instant: datetime) -> datetime:
-    """The last full quarter of an hour."""
+def _floor_to_quarter_hour(instant: datetime) -> datetime:
+    """The last full quarter of an hour at or before an instant."""
     seconds = instant.timestamp() // _QUARTER_SECONDS * _QUARTER_SECONDS
     return datetime.fromtimestamp(seconds, UTC)
 

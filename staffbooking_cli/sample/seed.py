@@ -47,7 +47,7 @@ _KEY_NAME = "Demo"
 KEY_FILE = "api-key"
 
 _JOINING_DAYS_AGO = (500, 440, 380, 320, 260)
-"""When the people join, an equal part of them each time."""
+"""The days on which people join, an equal part of them each time."""
 _REVIEWED_OTHERS = 13
 _PORTFOLIO_OTHERS = 6
 _UPLOADERS = 3
@@ -92,8 +92,8 @@ async def is_sample_missing(ports: Ports) -> bool:
 
 
 async def fill_database(ports: Ports) -> None:
-    """Insert the sample: people, then what they did until today. Of a sample whose start was
-    interrupted, only the people are completed: its scenarios do not run twice."""
+    """Insert the sample: people, then their bookings until today. If an earlier start was
+    interrupted, only missing people are added: the scenarios do not run twice."""
     now = ports.clock.wall()
     people = companions.sample_companions(now.date())
     if await overview.list_all_bookings(ports, limit=1):
@@ -108,7 +108,7 @@ async def fill_database(ports: Ports) -> None:
 
 
 async def _open_accounts(ports: Ports, emails: Sequence[str]) -> None:
-    """Let everybody who tries the demo sign in to these accounts with one click."""
+    """Let visitors of the demo sign in to these accounts with one click."""
     for email in emails:
         user = await administration.get_user(ports, email)
         await sandbox.mark_sample_account(ports, user.id)
@@ -156,7 +156,7 @@ async def _import_people(ports: Ports, people: Sequence[SamplePerson]) -> None:
 
 
 async def _create_customers(ports: Ports) -> None:
-    """The accounts that are neither staff nor admin."""
+    """Create the accounts that are neither staff nor admin."""
     await _create_missing_user(ports, CUSTOMER_EMAIL, "Clara", "Winter")
     await _create_missing_user(ports, SECOND_CUSTOMER_EMAIL, "Marcus", "Bell")
     await _create_missing_user(
@@ -221,7 +221,7 @@ async def _customer(ports: Ports, email: str) -> Person:
 async def _add_pictures(
     ports: Ports, people: Sequence[SamplePerson], participants: Participants
 ) -> None:
-    """Portraits of all, and portfolios of some. A few people upload at a time: while one picture
+    """Add portraits to all and portfolios to some. A few people upload at a time: while one picture
     is drawn, another is encoded and a third is written to the disk."""
     known = {person.email: person for person in people}
     portfolios = {

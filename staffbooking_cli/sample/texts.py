@@ -100,7 +100,6 @@ _COMMENTS = {
         "Good at the work itself, but we had to ask twice about the schedule.",
         "Fine for the price. The second half of the evening felt a little tired.",
     ),
-    2: ("Came forty minutes late and left on the dot. Friendly, but not what we had agreed.",),
 }
 RESPONSES = {
     5: (
@@ -113,7 +112,6 @@ RESPONSES = {
         "Thanks, good point about the breaks: noted.",
     ),
     3: ("Thank you for the honest words. I have changed how I confirm schedules since.",),
-    2: ("I am sorry about the delay: my train was cancelled. I should have called at once.",),
 }
 """Staff members' answers to a review, by its rating."""
 CUSTOMER_COMMENTS = (

@@ -10,9 +10,9 @@ from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_core.domain.companions.availability import Interval
 from tests.support.ics import (
     APPLE_CALENDAR,
+    CUSTOM_TIMEZONE,
     GOOGLE_CALENDAR,
     OUTLOOK_CALENDAR,
-    VALARM_CALENDAR,
     make_ics_calendar,
     make_ics_hour,
 )
@@ -84,8 +84,8 @@ async def test_apple_calendar():
 async def test_zones_are_found_by_several_names(name):
     """Zones are found by IANA name, Windows name, prefixed name and the file's own description."""
     line = f"DTSTART;TZID={name}:20270327T090000\nDURATION:PT1H\nRRULE:FREQ=DAILY;COUNT=3"
-    described = VALARM_CALENDAR + "".join(
-        VALARM_CALENDAR.replace("Customized Time Zone", known)
+    described = CUSTOM_TIMEZONE + "".join(
+        CUSTOM_TIMEZONE.replace("Customized Time Zone", known)
         for known in ("(UTC+01:00) Amsterdam\\, Berlin", "Amsterdam\\, Berlin")
     )
     assert await busy(make_ics_calendar(line, before=described), "Asia/Tokyo") == [
@@ -102,7 +102,7 @@ async def test_a_described_zone_changes_at_its_hour():
         for when in ("0328T010000", "0328T030000", "1031T023000", "1031T030000")
     ]
     year = Interval(WINDOW.starts_at, datetime(2028, 1, 1, tzinfo=UTC))
-    assert await busy(make_ics_calendar(*events, before=VALARM_CALENDAR), window=year) == [
+    assert await busy(make_ics_calendar(*events, before=CUSTOM_TIMEZONE), window=year) == [
         "03-28 00:00 - 03-28 00:10",
         "03-28 01:00 - 03-28 01:10",
         "10-31 00:30 - 10-31 00:40",
@@ -114,7 +114,7 @@ async def test_a_zone_change_before_the_window_counts():
     """A change before the window determines the offset at its start."""
     summer = Interval(datetime(2027, 6, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC))
     event = "DTSTART;TZID=Customized Time Zone:20270610T090000\nDURATION:PT1H"
-    assert await busy(make_ics_calendar(event, before=VALARM_CALENDAR), window=summer) == [
+    assert await busy(make_ics_calendar(event, before=CUSTOM_TIMEZONE), window=summer) == [
         "06-10 07:00 - 06-10 08:00"
     ]
 
@@ -172,14 +172,14 @@ async def test_a_described_zone_overrides_abbreviations_only(name, is_described,
 
 async def test_a_described_zone_does_not_affect_other_files():
     """A zone described in one file does not affect later files."""
-    wrong_zone = VALARM_CALENDAR.replace("+0100", "+1100").replace(
+    wrong_zone = CUSTOM_TIMEZONE.replace("+0100", "+1100").replace(
         "Customized Time Zone", "Eastern Own Time"
     )
     other_file = make_ics_calendar(
         "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=wrong_zone
     )
     assert await busy(other_file) == ["03-09 22:00 - 03-09 23:00"]
-    right_zone = VALARM_CALENDAR.replace("Customized Time Zone", "Eastern Own Time")
+    right_zone = CUSTOM_TIMEZONE.replace("Customized Time Zone", "Eastern Own Time")
     own_file = make_ics_calendar(
         "DTSTART;TZID=Eastern Own Time:20270310T090000\nDURATION:PT1H", before=right_zone
     )

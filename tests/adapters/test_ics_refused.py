@@ -14,9 +14,9 @@ from staffbooking_core.errors import InvalidField
 from staffbooking_core.policy import Policy
 from tests.support.ics import (
     APPLE_CALENDAR,
+    CUSTOM_TIMEZONE,
     GOOGLE_CALENDAR,
     OUTLOOK_CALENDAR,
-    VALARM_CALENDAR,
     make_ics_calendar,
     make_ics_hour,
 )
@@ -126,10 +126,10 @@ async def test_an_unreadable_event_is_refused(event):
     "zone",
     [
         "BEGIN:VTIMEZONE\nTZID:Z\nEND:VTIMEZONE\n",
-        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("TZOFFSETFROM:+0100\n", ""),
-        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("+0100", "+9900"),
-        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("16010101T030000", "20270101"),
-        VALARM_CALENDAR.replace("Customized Time Zone", "Z").replace("YEARLY", "SECONDLY"),
+        CUSTOM_TIMEZONE.replace("Customized Time Zone", "Z").replace("TZOFFSETFROM:+0100\n", ""),
+        CUSTOM_TIMEZONE.replace("Customized Time Zone", "Z").replace("+0100", "+9900"),
+        CUSTOM_TIMEZONE.replace("Customized Time Zone", "Z").replace("16010101T030000", "20270101"),
+        CUSTOM_TIMEZONE.replace("Customized Time Zone", "Z").replace("YEARLY", "SECONDLY"),
     ],
 )
 async def test_an_unreadable_zone_is_refused(zone):
@@ -161,7 +161,7 @@ async def test_too_many_occurrences_are_refused():
         make_ics_calendar(make_ics_hour("20260310T090000Z", *[ENDED_RULE] * 2_500)),
         make_ics_calendar(
             "DTSTART;TZID=Customized Time Zone:20270310T090000",
-            before=VALARM_CALENDAR.replace(
+            before=CUSTOM_TIMEZONE.replace(
                 "END:STANDARD", f"{ENDED_RULE}T000000\n" * 2_100 + "END:STANDARD"
             ),
         ),
@@ -211,7 +211,7 @@ FILES = st.sampled_from(
         GOOGLE_CALENDAR,
         OUTLOOK_CALENDAR,
         APPLE_CALENDAR,
-        make_ics_calendar(make_ics_hour(), before=VALARM_CALENDAR),
+        make_ics_calendar(make_ics_hour(), before=CUSTOM_TIMEZONE),
     ]
 )
 PIECES = st.sampled_from(

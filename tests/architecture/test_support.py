@@ -32,8 +32,8 @@ def test_the_table_adds_up_a_tier() -> None:
 def test_temporary_files_are_in_memory_where_there_is_room(tmp_path: Path) -> None:
     """A folder that is missing or too small does not take the temporary files."""
     assert not is_suitable(tmp_path / "missing")
-    assert not is_suitable(tmp_path, least_free_bytes=shutil.disk_usage(tmp_path).total + 1)
-    assert is_suitable(tmp_path, least_free_bytes=1)
+    assert not is_suitable(tmp_path, min_free_bytes=shutil.disk_usage(tmp_path).total + 1)
+    assert is_suitable(tmp_path, min_free_bytes=1)
 
 
 @pytest.fixture

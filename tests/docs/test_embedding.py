@@ -82,7 +82,7 @@ async def test_the_worker_runs_beside_the_ports(page: dict[str, Any], database_u
         async with page["ports_with_worker"](database_url, SECRET_KEY) as ports:
             scene = await make_booking_scenario(ports=ports)
             booking = await scene.accepted(event_date=(await scene.now()).date() + 9 * DAY)
-            await scene.play(booking)
+            await scene.simulate_checkout(booking)
             while (await scene.booking(booking)).status != "paid":
                 await checkpoint()
 

@@ -88,10 +88,10 @@ class Walk:
         """Take a part of the usual path, so that the walk reaches all statuses."""
         journey, end = self.journey, self.journey.ends_at
         way: list[Callable[[], object]] = [
-            lambda: journey.pull(T.ACCEPT, P.STAFF, self.now),
+            lambda: journey.apply(T.ACCEPT, P.STAFF, self.now),
             self.be_paid,
-            lambda: journey.pull(T.CONFIRM, P.CUSTOMER, self.at(end)),
-            lambda: self.pull_if_may(T.SEND_PAYOUT, P.SYSTEM, self.at(end + DAY)),
+            lambda: journey.apply(T.CONFIRM, P.CUSTOMER, self.at(end)),
+            lambda: self.apply_if_allowed(T.SEND_PAYOUT, P.SYSTEM, self.at(end + DAY)),
             self.be_paid_out,
             self.be_charged_back,
         ]
@@ -116,7 +116,11 @@ class Walk:
         return self.now
 
     def step(self) -> None:
-        ways: list[Callable[[], object]] = [self.wait, *[self.pull] * 3, *[self.run, self.look] * 2]
+        ways: list[Callable[[], object]] = [
+            self.wait,
+            *[self.trigger] * 3,
+            *[self.run, self.look] * 2,
+        ]
         if self.journey.booking.intent is not None:
             ways.append(self.pay)
         if self.book.payments:
@@ -130,21 +134,21 @@ class Walk:
     def wait(self) -> None:
         self.now += self.chance.choice([1, 3, 24, 50, 80]) * HOUR
 
-    def pull(self) -> None:
+    def trigger(self) -> None:
         """Apply a trigger that the status allows, by an allowed party; a guard may refuse it."""
         moves = TRANSITIONS[self.journey.booking.status]
         if possible := sorted(set(moves) - FACTS):
             trigger = self.chance.choice(possible)
-            self.pull_if_may(
+            self.apply_if_allowed(
                 trigger, self.chance.choice(sorted(moves[trigger].allowed_parties)), self.now
             )
 
-    def pull_if_may(self, trigger, by, now) -> None:
+    def apply_if_allowed(self, trigger, by, now) -> None:
         if trigger is T.SEND_PAYOUT and self.chance.random() < 0.3:
             self.make_good()
         before = self.journey.booking
         try:
-            self.journey.pull(
+            self.journey.apply(
                 trigger, by, now, refund_amount=self.chance.randint(1, before.total_amount)
             )
         except (RuleBroken, Forbidden):
@@ -206,12 +210,12 @@ class Walk:
                 operation.kind is OperationKind.PAY_OUT
                 and booking.payout_status is PayoutStatus.SCHEDULED
             ):
-                self.journey.keep(move_payout(record_fact(booking), PayoutTrigger.REFUSED))
+                self.journey.save(move_payout(record_fact(booking), PayoutTrigger.REFUSED))
 
     def refund_anew(self) -> None:
         """Order failed refunds again, as an operator does."""
         if failed := failed_refunds(list(self.journey.operations.values())):
-            self.journey.keep(reorder_refunds(self.journey.booking, failed))
+            self.journey.save(reorder_refunds(self.journey.booking, failed))
 
     def make_good(self) -> None:
         """Withhold a part of the payout for a debt of another booking."""
@@ -223,7 +227,7 @@ class Walk:
         owing = make_booking(id=2, status=BookingStatus.CANCELLED, owed_by_staff=owed)
         for step in net_debts(booking, [Debt(owing, ())], self.now):
             if step.booking.id == booking.id:
-                self.journey.keep(step)
+                self.journey.save(step)
 
     def be_made_good(self, amount: int = 0) -> None:
         """Repay this booking's debt from the payout of another booking."""
@@ -231,7 +235,7 @@ class Walk:
         payer = make_booking(id=2, payout_amount=amount)
         for step in net_debts(payer, [debt_of(self.journey)], self.now):
             if step.booking.id == self.journey.booking.id:
-                self.journey.keep(step)
+                self.journey.save(step)
 
     def run(self) -> None:
         """Send the next operation; the processor executes it now or later, and the next
@@ -246,7 +250,7 @@ class Walk:
             operation = self.journey.operations[number]
             if not operation.is_finished and self.send(operation):
                 self.book.execute(operation)
-                self.journey.see(self.book.snapshot, self.now)
+                self.journey.apply_snapshot(self.book.snapshot, self.now)
 
     def send(self, operation) -> bool:
         """Return whether the operation is sent; it becomes void if its reason ceased to exist."""
@@ -268,9 +272,9 @@ class Walk:
     def look(self) -> None:
         """Reconcile twice: the second time finds nothing new, and the ledger equals the
         statement."""
-        self.journey.see(self.book.snapshot, self.now)
-        assert self.journey.see(self.book.snapshot, self.now) == []
-        assert list(find_differences(self.journey.cash_book, self.book.statement)) == []
+        self.journey.apply_snapshot(self.book.snapshot, self.now)
+        assert self.journey.apply_snapshot(self.book.snapshot, self.now) == []
+        assert list(find_differences(self.journey.cash_postings, self.book.statement)) == []
 
     def check(self) -> None:
         journey = self.journey
@@ -298,7 +302,7 @@ class Walk:
             self.check()
             self.now += 80 * HOUR
             if (coming := next_timer(self.journey.booking, self.policy)) and coming.at <= self.now:
-                self.journey.pull(TIMERS[coming.kind], P.SYSTEM, self.now)
+                self.journey.apply(TIMERS[coming.kind], P.SYSTEM, self.now)
 
     def decide(self) -> None:
         booking = self.journey.booking
@@ -307,11 +311,11 @@ class Walk:
                 self.book.charge_back(ref, status=ChargebackStatus.WON)
         charged = booking.chargeback_status is ChargebackStatus.OPEN
         if booking.status is BookingStatus.DISPUTED and not charged:
-            self.journey.pull(T.RESOLVE_RELEASE, P.ADMIN, self.now)
+            self.journey.apply(T.RESOLVE_RELEASE, P.ADMIN, self.now)
         elif booking.payout_status is PayoutStatus.FROZEN and not charged:
-            self.journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, self.now)
+            self.journey.apply(T.LIFT_PAYOUT_HOLD, P.ADMIN, self.now)
         elif booking.payout_status is PayoutStatus.FAILED:
-            self.journey.pull(T.RETRY_PAYOUT, P.ADMIN, self.now)
+            self.journey.apply(T.RETRY_PAYOUT, P.ADMIN, self.now)
 
 
 @settings(max_examples=300)

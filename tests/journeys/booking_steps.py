@@ -1,6 +1,6 @@
-"""What people do at a booking, and the words that both sides then read.
+"""Actions of people on the pages of a booking, and the texts that both sides then read.
 
-Words are patterns.
+The texts are patterns.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def open_booking(person: Person, booking_id: int) -> None:
 
 
 def both_read(customer: Person, staff: Person, booking_id: int, situation: str) -> None:
-    """Both sides load the booking, and read where it stands."""
+    """Both sides load the booking, and read the text of its situation."""
     for person, words in ((customer, READ_BY_CUSTOMER), (staff, READ_BY_STAFF)):
         open_booking(person, booking_id)
         person.reads(words[situation])
@@ -82,10 +82,10 @@ def decline(staff: Person) -> None:
 
 
 def open_checkout(customer: Person) -> None:
-    """Come from the booking to the processor's page in one step."""
-    way = re.compile("^(Go to the payment page|Pay .+)$")
-    link = customer.main.get_by_role("link", name=way)
-    link.or_(customer.main.get_by_role("button", name=way)).click()
+    """Go from the booking to the processor's page by its one link or button."""
+    name = re.compile("^(Go to the payment page|Pay .+)$")
+    link = customer.main.get_by_role("link", name=name)
+    link.or_(customer.main.get_by_role("button", name=name)).click()
     customer.page.wait_for_url(re.compile("/checkout/"))
 
 

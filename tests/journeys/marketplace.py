@@ -32,8 +32,8 @@ EMAILS = {
     "newcomer": "newcomer@demo.test",
     "beginner": "beginner@demo.test",
 }
-"""Accounts by what they do: the sample's, a customer who has no booking yet, and a staff member
-whose profile is empty."""
+"""E-mail addresses by name: the sample's accounts, a customer who has no booking yet (newcomer),
+and a staff member whose profile is empty (beginner)."""
 _NEWCOMER = CreateUser(
     email=EMAILS["newcomer"],
     first_name="Nora",
@@ -56,14 +56,14 @@ _FIRST_DAY_AHEAD = 8
 
 @define
 class Marketplace:
-    """The running processes, and what tests need to know of their data."""
+    """The running processes, and helpers that read and change their data by the API."""
 
     deployment: ProcessDeployment
     _clients: dict[str, httpx.Client] = field(factory=dict)
     _days_used: int = 0
     names: dict[str, str] = field(factory=dict)
-    """What paths of pages may name: ids of users and of bookings by state. `fill_states`
-    makes them."""
+    """Ids of users and of bookings by state, which paths of pages are filled in with.
+    `fill_states` sets them."""
 
     @property
     def url(self) -> str:
@@ -102,6 +102,26 @@ class Marketplace:
         """A day on which no test has booked the staff member yet."""
         self._days_used += 1
         return self.now().date() + timedelta(days=_FIRST_DAY_AHEAD + self._days_used)
+
+    def available_day(self) -> date:
+        """An unused day on which the staff member can be booked."""
+        day = self.unused_day()
+        while not self.is_available(day):
+            day = self.unused_day()
+        return day
+
+    def is_available(self, day: date) -> bool:
+        """Whether the customer can book the staff member on a day, by a quote."""
+        wanted = {
+            "companion_id": self.user_id("staff"),
+            "event_date": day.isoformat(),
+            "start_time": START_TIME,
+            "duration_hours": HOURS,
+            "service_type": SERVICE,
+        }
+        answer = self.client("customer").post("/quotes", json=wanted)
+        available: bool = json_body(answer)["quote"]["available"]
+        return available
 
     # Bookings -----------------------------------------------------------------------
 

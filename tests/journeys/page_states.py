@@ -1,4 +1,4 @@
-"""What the pages show: bookings in every state, made through the API of a running marketplace."""
+"""Fills a running marketplace with bookings in every state and all else that pages show."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 def fill_states(market: Marketplace) -> None:
-    """Make bookings and all else that pages show, note it in `names`, and end within the event of
-    the booking `running`."""
+    """Make bookings and all else that pages show, and put their ids into `names`. The clock ends
+    within the event of the booking `running`."""
     _add_past_bookings(market)
     _add_future_bookings(market)
     _add_processor_pages(market)

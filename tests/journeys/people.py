@@ -47,7 +47,7 @@ class Person:
         self.main.get_by_label(label, exact=True).select_option(value)
 
     def press(self, button: Words, behind: str | None = None) -> None:
-        """Press a button of the page; one that is folded away stands `behind` a summary."""
+        """Press a button of the page, after opening the summary `behind` which it is hidden."""
         if behind is not None:
             self.main.locator("summary", has_text=behind).click()
         self.main.get_by_role("button", name=button, exact=True).click()
@@ -56,13 +56,12 @@ class Person:
         self.main.get_by_role("link", name=link, exact=True).click()
 
     def reads(self, *words: str) -> None:
-        """The page says each of the words, which are patterns."""
+        """The page has each of the words, which are patterns."""
         for each in words:
             expect(self.main).to_contain_text(re.compile(each))
 
     def waits_to_read(self, words: str) -> None:
-        """The page says the words (a pattern) once it is loaded again often enough: the worker
-        works meanwhile."""
+        """Reload the page until it has the words (a pattern): the worker changes it meanwhile."""
         pattern = re.compile(words)
 
         def look() -> bool | None:

@@ -1,4 +1,4 @@
-"""Pictures of all pages in all states: `make screenshots`.
+"""Takes screenshots of all pages in all states: `make screenshots`.
 
 They go to `build/screenshots`, with one `index.html` that shows them by page. Arguments are words:
 only pages whose title has one of them are taken.
@@ -39,7 +39,7 @@ class Screenshot:
 
 
 def take_screenshots(states: Sequence[PageState], folder: Path) -> list[Screenshot]:
-    """Take all pictures of these states, and write their index."""
+    """Take a screenshot of each state in each view, and write their index."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     taken: list[Screenshot] = []
@@ -74,7 +74,7 @@ def _take_view(
                 page.screenshot(path=folder / taken.file_name)
                 page.close()
                 yield taken
-            person.watch.take_faults()  # The audit of the pages tells of them.
+            person.watch.take_faults()  # The audit of the pages reports them.
         print(f"{view}, {role}", flush=True)
 
 

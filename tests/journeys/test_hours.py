@@ -29,8 +29,8 @@ def _weekly(market: Marketplace) -> list[tuple[int, str, str]]:
     return sorted((each["weekday"], each["start"], each["end"]) for each in found["weekly"])
 
 
-def _day(staff: Person, name: str) -> None:
-    """Give a day of the week its first hours."""
+def _add_hours(staff: Person, name: str) -> None:
+    """Add the first hours of a day of the week."""
     group = staff.main.get_by_role("group", name=name, exact=True)
     group.get_by_role("button", name="Add hours").click()
     expect(group.get_by_label("From")).to_have_count(1)
@@ -52,7 +52,7 @@ def test_a_night_and_a_closed_day(person: OpenPerson, market: Marketplace, view:
     staff.open("/staff/hours")
     staff.main.get_by_label("At these hours").check()
     for name in ("Monday", "Sunday"):
-        _day(staff, name)
+        _add_hours(staff, name)
     _fill(staff, "Sunday", "22:00", "02:00")
     staff.press("Copy Monday's hours to the other weekdays")
     staff.main.get_by_role("button", name="Save", exact=True).last.click()

@@ -99,8 +99,8 @@ def test_a_request_lapses(sides: Sides) -> None:
     sides.read(booking["id"], "unanswered")
 
 
-def test_a_declined_card_is_told_and_another_one_pays(sides: Sides) -> None:
-    """The processor's page tells of the declined card, and a second card pays."""
+def test_a_declined_card_is_reported_and_another_one_pays(sides: Sides) -> None:
+    """The processor's page reports the declined card, and a second card pays."""
     booking_id = sides.market.request_booking()["id"]
     sides.market.act("staff", booking_id, "accept")
     steps.open_booking(sides.customer, booking_id)

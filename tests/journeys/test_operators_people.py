@@ -85,7 +85,8 @@ def test_a_person_is_found_looked_at_and_disabled(person: OpenPerson, market: Ma
 
 
 def test_an_approved_profile_is_found(person: OpenPerson, market: Marketplace) -> None:
-    """A profile that waits is not there for others; once an operator has approved it, it is."""
+    """A profile that waits for approval is 404 for others. The search finds it after an operator
+    has approved it."""
     account = register(market, "staff", "Iris")
     profile = {
         "hourly_rate": 40,

@@ -26,14 +26,15 @@ _NO_PAGES = {
     "/sitemap.xml",
     "/static/{name}",
 }
-"""Addresses among the pages whose answers are for programs."""
+"""Paths of the pages' routes whose answers are for programs."""
 
 _SEEN_AS_OTHERS = {
     "/admin/bookings/{number}/payout/hold",
     "/admin/bookings/{number}/payout/retry",
     "/admin/bookings/{number}/refunds/retry",
 }
-"""Pages of the template that the release of a payout shows, in states that the sample lacks."""
+"""Pages that need states which the sample lacks. They use the template of a payout's release,
+which is audited."""
 
 
 class Visitors:

@@ -62,8 +62,8 @@ def test_the_calendar_is_used_by_keyboard(browser: Browser, market: Marketplace)
 def test_a_taken_time_stays_marked_until_it_is_changed(
     browser: Browser, market: Marketplace
 ) -> None:
-    """Another field that is typed in brings the price anew, and leaves the marks of the time that
-    was refused; another time removes them."""
+    """A change of another field updates the price and keeps the error at the refused time; a
+    change of the time removes it."""
     taken = market.request_booking()
     market.act("staff", taken["id"], "accept")
     fields = ("event_date", "start_time", "duration_hours", "service_type")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -15,67 +13,51 @@ from attrs import define, field
 
 from staffbooking_core.webhook_receiver import WebhookReceiver
 from tests.journeys.conftest import OpenPerson
+from tests.journeys.http_server import run_http_server
 from tests.journeys.people import Person
 
 pytestmark = pytest.mark.journeys
 
 _WORDS_PER_SECOND = 4
-"""240 words a minute, as people read."""
+"""The pace of a reader: 240 words a minute."""
 _SECONDS_PER_CLICK = 2
 _LETTERS_PER_SECOND = 4
 
 
 @define
 class Receiver:
-    """A real server on this machine that takes webhooks."""
+    """An HTTP server on loopback that receives webhooks."""
 
-    port: int
-    received: list[tuple[dict[str, str], bytes]] = field(factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hooks"
+    url: str
+    received: list[tuple[Mapping[str, str], bytes]] = field(factory=list)
 
 
 @contextmanager
 def run_receiver() -> Iterator[Receiver]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            receiver.received.append((dict(self.headers.items()), body))
-            self.send_response(204)
-            self.end_headers()
+    def respond(headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        receiver.received.append((headers, body))
+        return 204, b""
 
-        def log_message(self, *_: object) -> None:
-            """Nothing is logged."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver = Receiver(server.server_port)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with run_http_server(respond) as server_url:
+        receiver = Receiver(f"{server_url}/hooks")
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @define
 class Pace:
-    """How long a person takes for what a journey does at once: reading, typing, pointing."""
+    """Estimates how long a person takes to read, type and point where the test takes no time."""
 
     person: Person
     seconds: float = 0.0
     started_at: float = field(factory=time.monotonic)
 
     def read(self, *words: str) -> None:
-        """Read the whole page, which says each of the words; folded lists stay folded."""
+        """Read the whole page, which has each of the words. The options of lists are not read."""
         self.person.reads(*words)
         main = self.person.main
         folded = " ".join(main.locator("option").all_text_contents()).split()
-        read = len(main.inner_text().split()) - len(folded)
-        self.seconds += read / _WORDS_PER_SECOND
+        word_count = len(main.inner_text().split()) - len(folded)
+        self.seconds += word_count / _WORDS_PER_SECOND
 
     def fill(self, label: str, text: str) -> None:
         self.person.fill(label, text)

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.journeys
 
 @pytest.fixture
 def tester(browser: Browser, market: Marketplace, view: View) -> Iterator[Person]:
-    """Somebody who tries the sandbox, signed out at first."""
+    """A person who tries the sandbox, signed out at first."""
     with open_person(browser, market, view, "anybody") as person:
         yield person
 
 
 def take_step(tester: Person, title: str, button: str) -> None:
-    """Come back to the tour by the bar, and press the button of the step whose turn it is."""
+    """Return to the tour by the bar, and press the button of its current step."""
     bar = tester.page.get_by_role("region", name="Demo")
     bar.get_by_role("link", name="Tour", exact=True).click()
     step = tester.main.locator("[aria-current=step]")
@@ -68,7 +68,7 @@ def test_the_tour_is_taken_from_its_start_to_its_end(tester: Person) -> None:
 
 
 def test_the_mail_of_a_registration_is_found_and_works(tester: Person, view: View) -> None:
-    """Who registers is told where the mail is, and its link confirms the address."""
+    """The page after a registration links to the sent mail, whose link confirms the address."""
     email = f"walker.{view}@example.com"
     tester.open("/account/register")
     tester.main.get_by_label("I book staff").check(force=True)
@@ -84,8 +84,8 @@ def test_the_mail_of_a_registration_is_found_and_works(tester: Person, view: Vie
     tester.reads("your address is confirmed")
 
 
-def test_a_move_of_the_clock_tells_what_happened(tester: Person, market: Marketplace) -> None:
-    """The clock is moved from the bar's page, and the page tells what that changed."""
+def test_a_move_of_the_clock_lists_what_happened(tester: Person, market: Marketplace) -> None:
+    """The clock is moved from the bar's page, which lists what happened since."""
     # Other tests may have moved the clock beyond all bookings of the sample.
     booking = market.request_booking()
     market.move_clock(datetime.fromisoformat(booking["starts_at"]) - timedelta(days=2))

@@ -1,1 +1,1 @@
-"""Real processes under load, killed and cut off again and again, and a checker of what is left."""
+"""Real processes under load that are killed and disconnected, and a checker of the stored data."""

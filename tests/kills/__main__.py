@@ -1,7 +1,7 @@
-"""`python -m tests.kills --store postgresql --kills 200`: a whole run, and its figures.
+"""Makes a whole run, and prints its figures: `python -m tests.kills --store postgresql`.
 
-A run that was stopped goes on with `--folder`, which the last line names. `--record` appends the
-figures to the results file.
+`--folder` continues a run that was stopped; the last line of output names it. `--record` appends
+the figures to the results file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> int:
     given = _parse_arguments()
     folder = given.folder or Path(tempfile.mkdtemp(prefix=f"kills-{given.store}-"))
     folder.mkdir(exist_ok=True)
-    folder.chmod(0o755)  # PostgreSQL's own user may enter it.
+    folder.chmod(0o755)  # The user of PostgreSQL must be able to enter it.
     several = 2 if given.store == "postgresql" else 1
     plan = Plan(
         given.store,
@@ -61,8 +61,8 @@ def _parse_arguments() -> Any:
     parser.add_argument("--store", choices=("sqlite", "postgresql"), required=True)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="chooses faults and their moments")
-    parser.add_argument("--folder", type=Path, help="that of a run which was stopped and goes on")
-    parser.add_argument("--faults", nargs="*", default=(), help="these in their order, repeated")
+    parser.add_argument("--folder", type=Path, help="continues the stopped run of this folder")
+    parser.add_argument("--faults", nargs="*", default=(), help="faults in order, repeated")
     parser.add_argument("--record", action="store_true", help=f"append to {RESULTS.name}")
     return parser.parse_args()
 

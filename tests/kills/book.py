@@ -1,5 +1,5 @@
-"""The external book: what clients were told and receivers got, one JSON line each, on disk before
-anybody goes on."""
+"""The book: responses to clients, received webhooks and faults, one JSON line each. A line is on
+disk before its writer continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import anyio
 from staffbooking_adapters.batcher import Batcher
 
 Entry: TypeAlias = dict[str, Any]
-"""A line: its `kind`, the Unix time `at` in seconds, and what the kind has."""
+"""A line: its `kind`, the Unix time `at` in seconds, and fields of the kind."""
 
 _MAX_LINES_PER_SYNC = 1_000
 
@@ -29,7 +29,7 @@ class Book:
         self.acknowledged_count = 0
 
     async def write(self, kind: str, **facts: Any) -> None:
-        """Write an entry, and return once it is on disk."""
+        """Write an entry; returns once it is on disk."""
         entry = {"kind": kind, "at": time.time(), **facts}
         await self._batcher.submit(json.dumps(entry).encode() + b"\n")
         self.acknowledged_count += kind == "ack"
@@ -48,7 +48,7 @@ class Book:
 
 
 def read_book(path: Path) -> list[Entry]:
-    """The entries so far. A last line that was cut off by the end of this program is left out."""
+    """The entries so far, without a last line that was cut off."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]

@@ -1,5 +1,5 @@
-"""A client of one server: it repeats a call until it has a definite answer, and writes the answer
-into the book before it goes on."""
+"""A client of one server, which repeats a call until it has a definite response, and writes the
+response into the book before it continues."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.support.channel_deployment import plain_http_client
 
 RETRY_DELAY_SECONDS = 0.05
 CALL_TIMEOUT_SECONDS = 10.0
-"""Seconds after which a client gives an answer up and repeats the call."""
+"""Seconds after which a client repeats a call without a response."""
 
 OPEN_CODES = frozenset({"unavailable", "overloaded", "processor_unavailable", "rate_limited"})
-"""Refusals that leave the call open; another 5xx is a fault of the service."""
+"""Codes of refusals after which the call is repeated; another 5xx is a fault of the service."""
 
 
 @define(eq=False)
@@ -39,7 +39,7 @@ class Client:
         key: str | None = None,
         **facts: Any,
     ) -> Any:
-        """The answer's body, whatever its status below 500, once it is in the book."""
+        """The response's body for any status below 500, once it is in the book."""
         sent = {**headers, "Idempotency-Key": key} if key else headers
         status, answer, started = await self._call("POST", path, sent, body)
         if (booking := answer.get("booking")) is not None:
@@ -54,7 +54,7 @@ class Client:
         return answer
 
     async def read_status(self, headers: Mapping[str, str], booking_id: int) -> str:
-        """A booking's status, once it is in the book that it was seen."""
+        """A booking's status, once it is in the book."""
         _, answer, started = await self._call("GET", f"/bookings/{booking_id}", headers)
         status: str = answer["booking"]["status"]
         await self.book.write(
@@ -69,7 +69,7 @@ class Client:
         return status
 
     async def send_once(self, path: str, body: Any) -> httpx.Response | None:
-        """The answer of one try; None if it was lost or leaves the call open."""
+        """The response to one try; None if it was lost or the call must be repeated."""
         try:
             response = await self.http.post(path, json=body)
         except httpx.TransportError:
@@ -91,7 +91,7 @@ class Client:
             await anyio.sleep(RETRY_DELAY_SECONDS)
 
     async def _is_open(self, response: httpx.Response, path: str) -> bool:
-        """Whether the answer leaves the call open. Writes it into the book if it never should."""
+        """Whether the call must be repeated. Writes unexpected responses into the book."""
         if response.status_code < 500 and response.status_code != 429:
             return False
         code = response.json().get("code")
@@ -103,7 +103,7 @@ class Client:
 
 
 def message_facts(message: Any) -> dict[str, Any]:
-    """What the book keeps of a stored message."""
+    """The fields of a stored message that the book has."""
     return {
         "id": message["id"],
         "conversation": message["conversation_id"],

@@ -1,5 +1,4 @@
-"""The two databases of the run, and what can be done to them: each fault is a context, within
-which it lasts."""
+"""The two databases of a run, and their faults as context managers."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ SERVER_SETTINGS = {
     "min_wal_size": "32MB",
     "max_wal_size": "64MB",
 }
-"""Unlike in other tests a commit must survive the server's death."""
+"""Unlike in other tests, a commit must survive a crash of the server."""
 
 
 class SmallDisk:
-    """A tmpfs of `size_bytes`, mounted at a folder where the machine lets this process."""
+    """A tmpfs of `size_bytes`, mounted at a folder if this process may mount it."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self.folder = folder
@@ -47,7 +46,7 @@ class SmallDisk:
                 capture_output=True,
             )
         self.is_mounted = os.path.ismount(folder)
-        """False: its faults are left out."""
+        """If false, the faults of the disk are left out."""
 
     @contextmanager
     def full(self) -> Iterator[None]:
@@ -102,7 +101,7 @@ class SqliteFile:
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Hold the file's lock for writing, as a process would that stopped in a transaction."""
+        """Hold the file's write lock, as a process does that hangs in a transaction."""
         with closing(sqlite3.connect(self.path, timeout=10, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield
@@ -154,7 +153,7 @@ class PostgresBehindProxy:
 
     @asynccontextmanager
     async def disk_full(self) -> AsyncIterator[None]:
-        """PostgreSQL stops itself where it can't write its log; it is started again after that."""
+        """Fill the disk, then restart PostgreSQL, which stops if it can't write its log."""
         with self.disk.full():
             yield
         await self.recover()
@@ -180,4 +179,4 @@ class PostgresBehindProxy:
         try:
             self.cluster.start()
         except subprocess.CalledProcessError:
-            return  # It runs and recovers, or fails again.
+            return  # It runs and recovers, or the next attempt fails too.

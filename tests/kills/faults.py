@@ -1,5 +1,5 @@
-"""The faults of a run. Each is injected, lasts, and is over when its function returns the name of
-what it hit."""
+"""The faults of a run. The function of a fault injects it, ends it, and returns the name of its
+target."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.kills.processes import ServiceProcesses
 from tests.kills.proxy import Proxy
 from tests.support.fake_time import FakeTime
 
-SHORTEST_SECONDS, LONGEST_SECONDS = 0.3, 3.0
-"""How long a fault other than a kill lasts."""
+MIN_FAULT_SECONDS, MAX_FAULT_SECONDS = 0.3, 3.0
+"""The duration of faults that last."""
 PAUSE_BEYOND_LEASE_SECONDS = 17.0
-"""Longer than a worker's leases, which others take over meanwhile."""
+"""Longer than a worker's leases, so that other workers take them over."""
 WRONG_CLOCKS = ("+9d", "-1h")
 DATABASE_CRASH = "database stopped immediately"
 
 
 @frozen
-class Scene:
-    """What faults are done to."""
+class FaultTargets:
+    """The parts of the deployment that faults are injected into."""
 
     processes: ServiceProcesses
     database: SqliteFile | PostgresBehindProxy
@@ -36,11 +36,12 @@ class Scene:
     fake_time: FakeTime | None
     chance: random.Random
 
-    async def last(self) -> None:
-        await anyio.sleep(self.chance.uniform(SHORTEST_SECONDS, LONGEST_SECONDS))
+    async def wait(self) -> None:
+        """Wait for the random duration of a fault."""
+        await anyio.sleep(self.chance.uniform(MIN_FAULT_SECONDS, MAX_FAULT_SECONDS))
 
 
-Injection: TypeAlias = Callable[[Scene], Awaitable[str]]
+Injection: TypeAlias = Callable[[FaultTargets], Awaitable[str]]
 
 
 @frozen
@@ -48,15 +49,15 @@ class Fault:
     name: str
     inject: Injection
     weight: int
-    """How often it is chosen among the others."""
+    """The relative probability with which it is drawn."""
     is_kill: bool = False
-    """Whether it ends processes without a warning."""
+    """Whether it kills processes."""
 
 
-def available_faults(scene: Scene) -> list[Fault]:
+def available_faults(targets: FaultTargets) -> list[Fault]:
     """The faults that this machine and database allow."""
-    database = scene.database
-    found = [*_PROCESS_FAULTS, *_proxy_faults("receivers", scene.receivers)]
+    database = targets.database
+    found = [*_PROCESS_FAULTS, *_proxy_faults("receivers", targets.receivers)]
     if isinstance(database, PostgresBehindProxy):
         found += [
             Fault(DATABASE_CRASH, _crash_database, 12, is_kill=True),
@@ -64,85 +65,85 @@ def available_faults(scene: Scene) -> list[Fault]:
             _lasting("database read-only", database.read_only, 3),
             *_proxy_faults("database", database.proxy),
         ]
-        if scene.disk.is_mounted:
+        if targets.disk.is_mounted:
             found.append(_lasting("disk full", database.disk_full, 2))
-        if scene.fake_time is not None:
+        if targets.fake_time is not None:
             found.append(Fault("clocks wrong", _set_clocks_wrong, 3, is_kill=True))
     else:
         found.append(_lasting("database locked", database.locked, 6))
-        if scene.disk.is_mounted:
+        if targets.disk.is_mounted:
             found.append(Fault("disk full", _fill_disk, 4))
             found.append(Fault("disk read-only", _make_disk_read_only, 3, is_kill=True))
     return found
 
 
-def missing_tools(scene: Scene) -> Iterator[tuple[str, str]]:
-    """What this machine lacks, and which faults are left out for it."""
-    if not scene.disk.is_mounted:
+def missing_tools(targets: FaultTargets) -> Iterator[tuple[str, str]]:
+    """Each tool that this machine lacks, with the faults that are left out for it."""
+    if not targets.disk.is_mounted:
         yield "mount", "full and read-only disks: this user may not mount a tmpfs"
-    if scene.fake_time is None and isinstance(scene.database, PostgresBehindProxy):
+    if targets.fake_time is None and isinstance(targets.database, PostgresBehindProxy):
         yield "faketime", "wrong clocks: faketime is not installed"
 
 
 # Processes --------------------------------------------------------------------------------
 
 
-async def _restart(scene: Scene, names: list[str]) -> str:
+async def _restart(targets: FaultTargets, names: list[str]) -> str:
     for name in names:
-        scene.processes.kill(name)
+        targets.processes.kill(name)
     for name in names:
-        scene.processes.start(name)
+        targets.processes.start(name)
     return " ".join(names)
 
 
-async def _kill_server(scene: Scene) -> str:
-    return await _restart(scene, [scene.chance.choice(scene.processes.servers)])
+async def _kill_server(targets: FaultTargets) -> str:
+    return await _restart(targets, [targets.chance.choice(targets.processes.servers)])
 
 
-async def _kill_worker(scene: Scene) -> str:
-    return await _restart(scene, [scene.chance.choice(scene.processes.workers)])
+async def _kill_worker(targets: FaultTargets) -> str:
+    return await _restart(targets, [targets.chance.choice(targets.processes.workers)])
 
 
-async def _kill_all(scene: Scene) -> str:
-    return await _restart(scene, list(scene.processes.commands))
+async def _kill_all(targets: FaultTargets) -> str:
+    return await _restart(targets, list(targets.processes.commands))
 
 
-async def _kill_while_starting(scene: Scene) -> str:
-    """Kill a process again before it works, as a supervisor in a loop of crashes would see it."""
-    name = scene.chance.choice(list(scene.processes.commands))
-    await _restart(scene, [name])
-    await anyio.sleep(scene.chance.uniform(0.2, 1.5))
-    return await _restart(scene, [name])
+async def _kill_while_starting(targets: FaultTargets) -> str:
+    """Kill a process again before it is ready, as in a crash loop."""
+    name = targets.chance.choice(list(targets.processes.commands))
+    await _restart(targets, [name])
+    await anyio.sleep(targets.chance.uniform(0.2, 1.5))
+    return await _restart(targets, [name])
 
 
-async def _pause(scene: Scene, names: list[str], seconds: float) -> str:
-    name = scene.chance.choice(names)
-    scene.processes.send_signal(name, signal.SIGSTOP)
+async def _pause(targets: FaultTargets, names: list[str], seconds: float) -> str:
+    name = targets.chance.choice(names)
+    targets.processes.send_signal(name, signal.SIGSTOP)
     await anyio.sleep(seconds)
-    scene.processes.send_signal(name, signal.SIGCONT)
+    targets.processes.send_signal(name, signal.SIGCONT)
     return name
 
 
-async def _pause_server(scene: Scene) -> str:
-    seconds = scene.chance.uniform(SHORTEST_SECONDS, LONGEST_SECONDS)
-    return await _pause(scene, scene.processes.servers, seconds)
+async def _pause_server(targets: FaultTargets) -> str:
+    seconds = targets.chance.uniform(MIN_FAULT_SECONDS, MAX_FAULT_SECONDS)
+    return await _pause(targets, targets.processes.servers, seconds)
 
 
-async def _pause_worker(scene: Scene) -> str:
-    return await _pause(scene, scene.processes.workers, PAUSE_BEYOND_LEASE_SECONDS)
+async def _pause_worker(targets: FaultTargets) -> str:
+    return await _pause(targets, targets.processes.workers, PAUSE_BEYOND_LEASE_SECONDS)
 
 
-async def _set_clocks_wrong(scene: Scene) -> str:
-    """Kill a server and a worker, start them with a wrong clock, and set that right after a
-    while: they go on with it."""
-    assert scene.fake_time is not None
-    scene.fake_time.set_offset(scene.chance.choice(WRONG_CLOCKS))
-    names = [scene.processes.servers[0], scene.processes.workers[0]]
+async def _set_clocks_wrong(targets: FaultTargets) -> str:
+    """Kill a server and a worker, start them with a wrong clock, and correct the clock while they
+    run."""
+    assert targets.fake_time is not None
+    targets.fake_time.set_offset(targets.chance.choice(WRONG_CLOCKS))
+    names = [targets.processes.servers[0], targets.processes.workers[0]]
     for name in names:
-        scene.processes.kill(name)
-        scene.processes.start(name, scene.fake_time.environ)
-    await scene.last()
-    scene.fake_time.set_offset("+0")
+        targets.processes.kill(name)
+        targets.processes.start(name, targets.fake_time.environ)
+    await targets.wait()
+    targets.fake_time.set_offset("+0")
     return " ".join(names)
 
 
@@ -159,67 +160,67 @@ _PROCESS_FAULTS = (
 # The database and the network -------------------------------------------------------------
 
 
-async def _crash_database(scene: Scene) -> str:
-    assert isinstance(scene.database, PostgresBehindProxy)
-    await scene.database.crash()
-    await scene.database.recover()
+async def _crash_database(targets: FaultTargets) -> str:
+    assert isinstance(targets.database, PostgresBehindProxy)
+    await targets.database.crash()
+    await targets.database.recover()
     return "postgresql"
 
 
-async def _fill_disk(scene: Scene) -> str:
-    with scene.disk.full():
-        await scene.last()
+async def _fill_disk(targets: FaultTargets) -> str:
+    with targets.disk.full():
+        await targets.wait()
     return "disk"
 
 
-async def _make_disk_read_only(scene: Scene) -> str:
-    """Kill all processes, since a disk in use stays writable, and let them start without it."""
-    names = list(scene.processes.commands)
+async def _make_disk_read_only(targets: FaultTargets) -> str:
+    """Kill all processes, since a disk in use stays writable, and start them on a read-only one."""
+    names = list(targets.processes.commands)
     for name in names:
-        scene.processes.kill(name)
-    with scene.disk.read_only():
+        targets.processes.kill(name)
+    with targets.disk.read_only():
         for name in names:
-            scene.processes.start(name)
-        await scene.last()
+            targets.processes.start(name)
+        await targets.wait()
     return " ".join(names)
 
 
 def _lasting(
     name: str, fault: Callable[[], AbstractAsyncContextManager[None]], weight: int
 ) -> Fault:
-    async def inject(scene: Scene) -> str:
+    async def inject(targets: FaultTargets) -> str:
         async with fault():
-            await scene.last()
+            await targets.wait()
         return name.split()[0]
 
     return Fault(name, inject, weight)
 
 
 def _proxy_faults(name: str, proxy: Proxy) -> list[Fault]:
-    async def cut(_: Scene) -> str:
+    async def cut(_: FaultTargets) -> str:
         proxy.cut()
         return name
 
-    async def half_close(_: Scene) -> str:
+    async def half_close(_: FaultTargets) -> str:
         proxy.half_close()
         return name
 
-    async def refuse(scene: Scene) -> str:
+    async def refuse(targets: FaultTargets) -> str:
         proxy.is_refusing = True
         proxy.cut()
-        await scene.last()
+        await targets.wait()
         proxy.is_refusing = False
         return name
 
-    async def stall(scene: Scene) -> str:
+    async def stall(targets: FaultTargets) -> str:
         proxy.stall()
-        await scene.last()
+        await targets.wait()
         proxy.resume()
         return name
 
-    async def delay(scene: Scene) -> str:
-        proxy.delay_seconds = scene.chance.uniform(0.01, 0.3)
-        await scene.last()
+    async def delay(targets: FaultTargets) -> str:
+        proxy.delay_seconds = targets.chance.uniform(0.01, 0.3)
+        await targets.wait()
         proxy.delay_seconds = 0.0
         return name
 

@@ -16,8 +16,8 @@ from attrs import Factory, define
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from tests.kills.checker import LOCATION_PREFIX
 from tests.kills.clients import CALL_TIMEOUT_SECONDS, RETRY_DELAY_SECONDS, Client, message_facts
-from tests.kills.histories import BOOKING_MARK
 from tests.kills.people import Pair, Person
 
 BUSINESS_SECONDS_PER_SECOND = 1_200
@@ -29,7 +29,7 @@ SERVICE = "gala dinner"
 
 @define(eq=False)
 class BusinessClock:
-    """The service's clock as this program moves it."""
+    """The service's clock, which this program moves."""
 
     start: datetime
     started: float = Factory(time.time)
@@ -48,7 +48,7 @@ class BusinessClock:
 
 @define(eq=False)
 class BookingActor:
-    """Books a pair's staff member again and again, and takes each booking to one of its ends."""
+    """Books a pair's staff member repeatedly, and brings each booking to one of its ends."""
 
     name: str
     """Unique over all runs of the same folder."""
@@ -57,7 +57,7 @@ class BookingActor:
     clock: BusinessClock
     chance: random.Random
     agency_key: str | None
-    """Given: books by this API key."""
+    """Bookings are made by this API key if it is given, else by session."""
     used_hours: set[datetime] = Factory(set)
     ended_later: list[tuple[datetime, int]] = Factory(list)
     """Ends and ids of paid bookings to confirm."""
@@ -115,7 +115,7 @@ class BookingActor:
             await self._act("decline", booking, self.pair.staff)
 
     async def _rival_requests(self) -> None:
-        """Two requests for one hour, both accepted at once: one of them wins."""
+        """Request one hour twice, and accept both at the same time, of which one succeeds."""
         hour = self._free_hour()
         rivals = [await self._request(hour), await self._request(hour)]
         async with anyio.create_task_group() as group:
@@ -139,7 +139,7 @@ class BookingActor:
             "start_time": f"{hour:%H:%M}",
             "duration_hours": 1,
             "service_type": SERVICE,
-            "location": BOOKING_MARK + key,
+            "location": LOCATION_PREFIX + key,
         }
         if self.agency_key is None:
             headers, path = self.pair.customer.headers, "/bookings"
@@ -170,8 +170,8 @@ class BookingActor:
         return await self.client.read_status(self.pair.customer.headers, booking["id"])
 
     def _free_hour(self) -> datetime:
-        """An hour of the staff member that was not asked for yet: a near one, whose booking ends
-        during the run, as long as there are any, and every second time a later one."""
+        """An unused hour of the staff member: in half of the cases a near one, whose booking ends
+        during the run, if any is left; otherwise a later one."""
         start = self.clock.now().replace(minute=0, second=0, microsecond=0)
         ahead = range(3, 48) if self.chance.random() < 0.5 else range(48, 2_000)
         hours = {start + timedelta(hours=hour) for hour in ahead} - self.used_hours
@@ -208,7 +208,7 @@ class HttpWriter:
 
 @define(eq=False)
 class SocketWriter:
-    """Sends messages over a WebSocket and records what it shows of its conversation."""
+    """Sends messages over a WebSocket, and writes the messages that it receives into the book."""
 
     name: str
     person: Person
@@ -219,14 +219,14 @@ class SocketWriter:
     last_id: int = 0
     count: int = 0
     started: float = 0.0
-    """When the message was first sent that waits for its ack."""
-    is_quiet: bool = False
-    """Whether it only reads, because the load has ended."""
-    is_talking: bool = False
+    """The Unix time of the first attempt of the message that waits for its ack."""
+    is_reading_only: bool = False
+    """Whether it sends no more messages, because the load has ended."""
+    is_sending: bool = False
     """Whether a message waits for its ack."""
 
     async def run(self) -> None:
-        """Talk until cancelled; connects again after each failure."""
+        """Send and read until cancelled; reconnects after each failure."""
         while True:
             try:
                 async with connect(
@@ -237,20 +237,20 @@ class SocketWriter:
                     close_timeout=0.1,
                     compression=None,
                 ) as connection:
-                    await self._talk(connection)
+                    await self._send_messages(connection)
             except* (OSError, WebSocketException, EOFError, TimeoutError):
                 pass
             await anyio.sleep(RETRY_DELAY_SECONDS)
 
-    async def _talk(self, connection: ClientConnection) -> None:
+    async def _send_messages(self, connection: ClientConnection) -> None:
         async with anyio.create_task_group() as group:
             answers: asyncio.Queue[Any] = asyncio.Queue()
             group.start_soon(self._read, connection, answers)
             while True:
-                if self.is_quiet and not self.is_talking:
+                if self.is_reading_only and not self.is_sending:
                     await anyio.sleep(RETRY_DELAY_SECONDS)
                     continue
-                await self._say(connection, answers)
+                await self._send_next(connection, answers)
                 await anyio.sleep(MESSAGE_INTERVAL_SECONDS)
 
     async def _read(self, connection: ClientConnection, answers: asyncio.Queue[Any]) -> None:
@@ -270,15 +270,15 @@ class SocketWriter:
                 answers.put_nowait(frame)
         raise EOFError
 
-    async def _say(self, connection: ClientConnection, answers: asyncio.Queue[Any]) -> None:
-        """Send the next message; one that got no ack is sent again over the next connection."""
-        if not self.is_talking:
-            self.is_talking, self.started = True, time.time()
+    async def _send_next(self, connection: ClientConnection, answers: asyncio.Queue[Any]) -> None:
+        """Send the next message, or repeat one that got no ack over the last connection."""
+        if not self.is_sending:
+            self.is_sending, self.started = True, time.time()
             self.count += 1
         name = f"{self.name}-{self.count}"
         message = await self._send_until_stored(connection, answers, name)
         # At once: a writer that is cancelled while it writes into the book has its ack.
-        self.is_talking = False
+        self.is_sending = False
         await self.client.book.write(
             "ack",
             op="message",

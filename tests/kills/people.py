@@ -1,5 +1,5 @@
-"""The people of a run with their sessions, key, conversations and endpoints, kept in a file so
-that a run can be resumed."""
+"""The people of a run with their sessions, key, conversations and endpoints, in a file by which a
+run can be resumed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class People:
     """Endpoint ids by the last part of their URL: `plain` and `ordered` are the agency's, `every`
     is an admin's and gets all events."""
     receiver_port: int
-    """The port in their URLs."""
+    """The port in the endpoints' URLs."""
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))

@@ -65,13 +65,13 @@ class ServiceProcesses:
         self._running[name].send_signal(number)
 
     def kill(self, name: str) -> None:
-        """SIGKILL, also of a process that is stopped."""
+        """Send SIGKILL, which also ends a paused process."""
         process = self._running.pop(name)
         process.kill()
         process.wait(10)
 
     def terminate_all(self) -> dict[str, int]:
-        """SIGTERM to all; their exit codes, within 20 seconds each."""
+        """Send SIGTERM to all processes; returns their exit codes, within 20 seconds each."""
         for process in self._running.values():
             process.send_signal(signal.SIGTERM)
         codes = {name: process.wait(20) for name, process in self._running.items()}
@@ -97,8 +97,8 @@ def service_environ(database_url: str, base_url: str) -> dict[str, str]:
 
 
 def _clean_environ() -> dict[str, str]:
-    """This program's environment, without settings. Bytecode is kept whatever it says, so that a
-    process that is started again need not compile its sources."""
+    """This program's environment without settings. Bytecode is always stored, so that a restarted
+    process need not compile its sources."""
     left_out = "PYTHONDONTWRITEBYTECODE"
     return {
         name: value

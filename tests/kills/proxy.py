@@ -22,7 +22,7 @@ class Proxy:
     connect: Upstream
     port: int = 0
     delay_seconds: float = 0.0
-    """How long each piece is kept back."""
+    """The delay of each chunk."""
     is_refusing: bool = False
     """Whether new connections are reset."""
     _flowing: asyncio.Event = field(factory=asyncio.Event)
@@ -52,14 +52,14 @@ class Proxy:
                 _reset(writer)
 
     def half_close(self) -> None:
-        """End what clients receive, and go on forwarding what they send: a request may have its
-        effect, and its answer is lost."""
+        """Close the direction to the clients, and keep forwarding their data: a request may have
+        its effect, but its response is lost."""
         for downstream, _ in self._links.values():
             if downstream.can_write_eof() and not downstream.is_closing():
                 downstream.write_eof()
 
     def stall(self) -> None:
-        """Forward nothing, and keep all connections open, until `resume`."""
+        """Forward nothing until `resume`, and keep all connections open."""
         self._flowing.clear()
 
     def resume(self) -> None:
@@ -90,7 +90,7 @@ class Proxy:
             writer.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forward until the end, and forward the end too."""
+        """Forward all data, then the end of the stream."""
         while data := await reader.read(_CHUNK_SIZE):
             await self._flowing.wait()
             if self.delay_seconds:
@@ -99,7 +99,7 @@ class Proxy:
                 return
             try:
                 writer.write(data)
-            except RuntimeError:  # It was half-closed: the answer is lost.
+            except RuntimeError:  # It was half-closed: the response is lost.
                 continue
             await writer.drain()
         if writer.can_write_eof() and not writer.is_closing():

@@ -1,4 +1,4 @@
-"""The receiver of webhooks, which writes each event into the book before it answers."""
+"""The receiver of webhooks, which writes each event into the book before it responds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 def record_receipts(book: Book) -> Behaviour:
-    """Read each request, write it into the book, then answer it with 204."""
+    """Reads each request, writes it into the book, then responds with 204."""
 
     async def behave(connection: ReceiverConnection) -> None:
         while (request := await connection.request()) is not None:

@@ -1,7 +1,7 @@
-"""A run: people, load and faults until a number of kills is reached; then the faults stop, all due
-work is done, and the checker gets what is left.
+"""A run: people, load and faults until a number of kills is reached. Then the faults stop, all due
+work is done, and the checker compares the book with the database.
 
-A folder keeps the book, the people and the database, so that a run that was stopped goes on.
+A folder has the book, the people and the database, by which a stopped run continues.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from attrs import define, field, frozen
 
 from staffbooking_adapters.testing.receivers import ReceiverServer
 from tests.kills.book import Book, read_book
+from tests.kills.checker import QUERIES, History
 from tests.kills.clients import Client, open_http_client
 from tests.kills.databases import (
     SERVER_SETTINGS,
@@ -33,8 +34,7 @@ from tests.kills.databases import (
     unmount,
 )
 from tests.kills.ending import finish_work
-from tests.kills.faults import Fault, Scene, available_faults, missing_tools
-from tests.kills.histories import QUERIES, History
+from tests.kills.faults import Fault, FaultTargets, available_faults, missing_tools
 from tests.kills.load import BookingActor, BusinessClock, HttpWriter, SocketWriter, send_inquiries
 from tests.kills.people import People, load_people, make_people
 from tests.kills.processes import CONTACT_LIMIT, ServiceProcesses
@@ -47,19 +47,19 @@ from tests.support.postgres import PostgresCluster, find_binaries, open_raw_conn
 from tests.support.reserved_ports import port_number, reserve_port
 from tests.support.service_processes import Start, start_command
 
-SHORTEST_WAIT_SECONDS = 0.05
+MIN_WAIT_SECONDS = 0.05
 RESUME_TIMEOUT_SECONDS = 120.0
-"""A run fails if a server does not answer for so long after a fault."""
+"""A run fails if a server does not respond within this time after a fault."""
 READ_TIMEOUT_SECONDS = 60.0
-"""A run fails if a reader has not seen all messages so long after the load."""
+"""A run fails if a reader has not received all messages within this time after the load."""
 DATABASE = "kills"
 DISK = "disk"
 
 
 @frozen
 class Plan:
-    """`schedule` has the names of the faults in their order, repeated; without any they are drawn
-    by their weights."""
+    """The parameters of a run. `schedule` has the names of the faults in order, repeated; without
+    one, faults are drawn by their weights."""
 
     store: str
     """sqlite or postgresql."""
@@ -68,37 +68,37 @@ class Plan:
     servers: int = 1
     workers: int = 1
     pairs: int = 4
-    longest_wait: float = 2.0
-    """Seconds from the moment that all servers answer to the next fault, at most."""
+    max_wait_seconds: float = 2.0
+    """Maximum seconds from the moment that all servers respond to the next fault."""
     disk_bytes: int = 512 << 20
     schedule: tuple[str, ...] = ()
     report: Callable[[str], object] = lambda _: None
-    """Takes a line about the progress."""
+    """Receives a line about the progress."""
     start: Start = start_command
     """How the service's processes start."""
     leave_out: Callable[[str, str], object] = lambda *_: None
-    """Takes a tool that the machine lacks, and which faults are left out for it."""
+    """Receives a tool that the machine lacks, and the faults that are left out for it."""
 
 
 @define(eq=False)
 class _Run:
     plan: Plan
-    scene: Scene
+    targets: FaultTargets
     people: People
     book: Book
     clock: BusinessClock
     number: int
-    """How often this folder was run before."""
+    """The number of this run of the folder, from 1."""
     kills: int
     last_shown: Mapping[int, int]
-    """The last message that each reader was shown before."""
+    """The last message that each reader got in earlier runs."""
     stop: anyio.Event = field(factory=anyio.Event)
     clients: list[Client] = field(factory=list)
     readers: list[SocketWriter] = field(factory=list)
 
     async def make_load(self, group: TaskGroup, load: TaskGroup) -> None:
-        """Start the actors: those in `load` end by themselves after `stop`."""
-        processes = self.scene.processes
+        """Start the actors. Those in `load` end by themselves after `stop`."""
+        processes = self.targets.processes
         for place, pair in enumerate(self.people.pairs):
             client = self.clients[place % len(self.clients)]
             key = self.people.agency_key if place % 2 else None
@@ -125,10 +125,10 @@ class _Run:
 
     async def inject_faults(self) -> None:
         """Inject faults until the plan's number of kills is reached."""
-        faults = available_faults(self.scene)
+        faults = available_faults(self.targets)
         rounds = 0
         while self.kills < self.plan.kills:
-            wait = self.scene.chance.uniform(SHORTEST_WAIT_SECONDS, self.plan.longest_wait)
+            wait = self.targets.chance.uniform(MIN_WAIT_SECONDS, self.plan.max_wait_seconds)
             await anyio.sleep(wait)
             await self._inject(self._next_fault(faults, rounds))
             rounds += 1
@@ -139,11 +139,11 @@ class _Run:
             by_name = {fault.name: fault for fault in faults}
             known = [name for name in names if name in by_name]
             return by_name[known[rounds % len(known)]]
-        return self.scene.chance.choices(faults, [fault.weight for fault in faults])[0]
+        return self.targets.chance.choices(faults, [fault.weight for fault in faults])[0]
 
     async def _inject(self, fault: Fault) -> None:
         began = time.time()
-        target = await fault.inject(self.scene)
+        target = await fault.inject(self.targets)
         await self.book.write(
             "fault", name=fault.name, began=began, target=target, is_kill=fault.is_kill
         )
@@ -156,13 +156,13 @@ class _Run:
     async def wait_until_all_answer(self) -> None:
         with anyio.fail_after(RESUME_TIMEOUT_SECONDS):
             async with plain_http_client(timeout=5) as client:
-                for url in self.scene.processes.server_urls:
+                for url in self.targets.processes.server_urls:
                     await _wait_until_ready(client, url)
 
     async def end_load(self) -> None:
-        """Wait until all readers have seen all messages. The load has ended."""
+        """Wait until all readers have all messages. The load must have ended."""
         for reader in self.readers:
-            reader.is_quiet = True
+            reader.is_reading_only = True
         with anyio.fail_after(READ_TIMEOUT_SECONDS):
             while True:
                 if await self._is_all_read():
@@ -170,24 +170,24 @@ class _Run:
                 await anyio.sleep(0.1)
 
     async def _is_all_read(self) -> bool:
-        # Asked before the query, which would not see what is stored while it runs.
-        if any(reader.is_talking for reader in self.readers):
+        # Checked before the query, which does not see messages that are stored while it runs.
+        if any(reader.is_sending for reader in self.readers):
             return False
         query = "SELECT conversation_id, max(id) AS last FROM messages GROUP BY conversation_id"
         last = {
-            row["conversation_id"]: row["last"] for row in await self.scene.database.fetch(query)
+            row["conversation_id"]: row["last"] for row in await self.targets.database.fetch(query)
         }
         return all(reader.last_id >= last.get(reader.conversation_id, 0) for reader in self.readers)
 
     async def end_processes(self) -> list[str]:
-        """SIGTERM to all; returns what went wrong with it."""
-        codes = await anyio.to_thread.run_sync(self.scene.processes.terminate_all)
-        # One that is starting has nothing in flight, and ends by the signal.
+        """Send SIGTERM to all processes; returns those with an unexpected exit code."""
+        codes = await anyio.to_thread.run_sync(self.targets.processes.terminate_all)
+        # A process that is starting has nothing in flight, and is ended by the signal.
         ends = (0, -signal.SIGTERM)
         return [f"{name} ended with {code}" for name, code in codes.items() if code not in ends]
 
     async def read_history(self, book: Path) -> History:
-        rows = {name: await self.scene.database.fetch(query) for name, query in QUERIES.items()}
+        rows = {name: await self.targets.database.fetch(query) for name, query in QUERIES.items()}
         return History(
             entries=read_book(book),
             endpoints=self.people.endpoints,
@@ -202,12 +202,12 @@ class _Run:
 
 
 async def run_kills(plan: Plan, folder: Path) -> tuple[History, list[str]]:
-    """Run the plan in a folder, which may have the beginning of an earlier run; returns the history
-    and its faults. `discard_folder` deletes what is left."""
+    """Run the plan in a folder, which may have an earlier run that was stopped; returns the history
+    and its faults. `discard_folder` deletes the folder."""
     async with _open_run(plan, folder) as run:
         async with anyio.create_task_group() as group:
             started = time.monotonic()
-            run.scene.processes.start_all()
+            run.targets.processes.start_all()
             await run.wait_until_all_answer()
             await run.book.write("ready", took=time.monotonic() - started)
             run.clock.started = time.time()
@@ -219,12 +219,12 @@ async def run_kills(plan: Plan, folder: Path) -> tuple[History, list[str]]:
             group.cancel_scope.cancel()
         wrong = await run.end_processes()
         read = partial(run.read_history, folder / "book.jsonl")
-        history, faults = await finish_work(run.scene.database.url, read)
+        history, faults = await finish_work(run.targets.database.url, read)
         return history, [*wrong, *faults]
 
 
 def discard_folder(folder: Path) -> None:
-    """Delete a run's folder with its disk."""
+    """Delete a run's folder and unmount its disk."""
     unmount(folder / DISK)
     shutil.rmtree(folder)
 
@@ -246,15 +246,15 @@ async def _open_run(plan: Plan, folder: Path) -> AsyncIterator[_Run]:
         number = 1 + sum(entry["kind"] == "start" for entry in earlier)
         fake_time = make_fake_time(folder, "+0") if shutil.which("faketime") else None
         chance = random.Random(f"{plan.seed}-{number}")
-        scene = Scene(processes, database, disk, receivers, fake_time, chance)
-        for tool, reason in missing_tools(scene):
+        targets = FaultTargets(processes, database, disk, receivers, fake_time, chance)
+        for tool, reason in missing_tools(targets):
             plan.leave_out(tool, reason)
         set_to = [e["now"] for e in earlier if e["kind"] == "ack" and "now" in e]
         start = datetime.fromisoformat(set_to[-1]) if set_to else datetime.now(UTC)
         kills = sum(entry["is_kill"] for entry in earlier if entry["kind"] == "fault")
         clock = BusinessClock(start + timedelta(hours=1))
         shown = {e["reader"]: e["id"] for e in earlier if e["kind"] == "shown"}
-        run = _Run(plan, scene, people, book, clock, number, kills, shown)
+        run = _Run(plan, targets, people, book, clock, number, kills, shown)
         for name, url in zip(processes.servers, processes.server_urls, strict=True):
             http = await stack.enter_async_context(open_http_client(url))
             run.clients.append(Client(http, name, book))
@@ -283,7 +283,7 @@ async def _open_database(
 async def _open_people(
     plan: Plan, folder: Path, database_url: str, book: Book, stack: AsyncExitStack
 ) -> tuple[People, Proxy]:
-    """The people, and the proxy before their receiver, at the port that their endpoints have."""
+    """The people, and the proxy before their receiver, at the port in their endpoints' URLs."""
     path = folder / "people.json"
     known = load_people(path) if path.exists() else None
     receiver = await stack.enter_async_context(ReceiverServer(record_receipts(book)))

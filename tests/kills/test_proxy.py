@@ -1,4 +1,4 @@
-"""The proxy does to connections what its faults say."""
+"""The proxy cuts, half-closes, stalls and refuses connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def echo_behind_proxy() -> AsyncIterator[tuple[Proxy, list[bytes]]]:
 
 
 async def say(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection over which a line has come back."""
+    """A connection over which a line was echoed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     writer.write(b"first\n")
     assert await reader.readline() == b"first\n"
@@ -40,7 +40,7 @@ async def say(proxy: Proxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def test_a_cut_connection_is_reset() -> None:
-    """A client of a connection that is cut gets a reset, not an end."""
+    """A cut connection is reset and not closed."""
     async with echo_behind_proxy() as (proxy, _):
         reader, writer = await say(proxy)
         proxy.cut()
@@ -49,8 +49,8 @@ async def test_a_cut_connection_is_reset() -> None:
         writer.close()
 
 
-async def test_the_answer_of_a_half_closed_connection_is_lost() -> None:
-    """What a client sends after the half-close reaches the server; its answer does not come."""
+async def test_the_response_of_a_half_closed_connection_is_lost() -> None:
+    """Data that a client sends after the half-close reaches the server; the response is lost."""
     async with echo_behind_proxy() as (proxy, lines):
         reader, writer = await say(proxy)
         proxy.half_close()
@@ -62,8 +62,8 @@ async def test_the_answer_of_a_half_closed_connection_is_lost() -> None:
         writer.close()
 
 
-async def test_a_stalled_connection_goes_on() -> None:
-    """Nothing is forwarded while the proxy stalls, and nothing is lost by it."""
+async def test_a_stalled_connection_continues() -> None:
+    """Nothing is forwarded while the proxy stalls, and everything after that."""
     async with echo_behind_proxy() as (proxy, lines):
         reader, writer = await say(proxy)
         proxy.stall()

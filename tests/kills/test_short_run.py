@@ -1,4 +1,4 @@
-"""The bounded form of the run: a few kills and faults on each store."""
+"""Short runs: a few kills and faults on each store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KILLS = {"sqlite": 3, "postgresql": 4}
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that PostgreSQL's own user may enter, which pytest's are not."""
+    """A folder that the user of PostgreSQL may enter, unlike the folders of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     folder.chmod(0o755)
     yield folder
@@ -48,13 +48,13 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.kills)])
 async def test_nothing_is_lost_or_doubled_through_kills(store: str, folder: Path) -> None:
-    """What clients were told is there once, in order and paid once, though server, worker and
-    database are killed, cut off and stopped meanwhile."""
+    """Acknowledged changes are stored once and in order, and money moves once, while servers,
+    workers and the database are killed, disconnected and stopped."""
     plan = Plan(
         store,
         kills=KILLS[store],
         pairs=2,
-        longest_wait=0.5,
+        max_wait_seconds=0.5,
         disk_bytes=160 << 20,
         schedule=SCHEDULES[store],
         start=start_copy,

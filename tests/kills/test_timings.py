@@ -1,4 +1,4 @@
-"""The figures of a run follow from its book."""
+"""The figures that are computed from the book of a run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def fault(at: float, name: str = "server killed") -> dict[str, Any]:
 
 
 def test_a_gap_lasts_until_the_next_answer_of_each_server() -> None:
-    """A server that answers at once does not hide another that does not."""
+    """The longest gap is that of the server that responds last."""
     entries = [ack(1.0), ack(1.0, "server2"), fault(2.0), ack(2.5), ack(7.0, "server2"), ack(8.0)]
     assert measure(entries).longest_gap == 5.0
 
 
-def test_an_answer_lasts_from_its_first_try() -> None:
-    """The longest answer counts all repetitions of a call."""
+def test_a_call_is_measured_from_its_first_try() -> None:
+    """The longest answer includes all repetitions of a call."""
     assert measure([ack(9.0, started=2.0), ack(10.0)]).longest_answer == 7.0
 
 
@@ -43,8 +43,8 @@ def figures(**given: Any) -> Figures:
     return evolve(measure([ack(0.0)]), **given)
 
 
-def test_work_that_goes_on_after_the_goal_is_late() -> None:
-    """A run is late beyond 20 seconds, unless the machine needs longer for a start itself."""
+def test_a_run_is_late_after_the_goal() -> None:
+    """A run is late beyond 20 seconds, or beyond four starts of the machine if that is longer."""
     assert is_late(figures(longest_gap=GOAL_SECONDS + 1))
     assert not is_late(figures(longest_gap=GOAL_SECONDS))
     assert not is_late(figures(longest_effect_gap=GOAL_SECONDS + 1, start=GOAL_SECONDS / 2))

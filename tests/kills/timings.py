@@ -1,4 +1,4 @@
-"""How long it took: from each fault's end until work went on, and the longest single waits."""
+"""Measures a run: the seconds from each fault's end until work continued, and the longest waits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from attrs import frozen
 from tests.kills.book import Entry
 
 GOAL_SECONDS = 20.0
-"""Seconds from a fault's end until work goes on: the goal in docs/reliability.md."""
+"""Seconds from a fault's end until work continues: the goal in docs/reliability.md."""
 STARTS_ALLOWED = 4
-"""A busy machine may take as long as so many starts took before any fault, if that is longer."""
+"""A busy machine may take as long as this many starts, if that is longer."""
 
 
 @frozen
@@ -27,8 +27,8 @@ class Figures:
     receipts: int
     repeated_receipts: int
     start: float
-    """From the start of all processes until all servers answer, before any fault: how busy the
-    machine is."""
+    """From the start of all processes until all servers respond, before any fault: a measure of how
+    busy the machine is."""
     longest_gap: float
     """From a fault's end to the next acknowledged call of each server."""
     gaps_by_fault: dict[str, float]
@@ -43,7 +43,7 @@ class Figures:
 
 
 def is_late(figures: Figures) -> bool:
-    """Whether work went on too late after a fault."""
+    """Whether work continued too late after a fault."""
     allowed = max(GOAL_SECONDS, STARTS_ALLOWED * figures.start)
     return max(figures.longest_gap, figures.longest_effect_gap) > allowed
 
@@ -85,8 +85,8 @@ def _longest_gap_of_all(ends: Sequence[float], by_server: dict[str, list[float]]
 
 
 def _longest_gap(ends: Sequence[float], times: Sequence[float]) -> float:
-    """The longest time from an end to the next of the ascending times. What nothing came after is
-    left out: the run ended there, and its checks tell whether anything is missing."""
+    """The longest time from an end to the next of the times. An end without a later time is left
+    out: the run ended there, and the checker finds what is missing."""
     ordered = sorted(times)
     gaps = [ordered[n] - end for end in ends if (n := bisect_right(ordered, end)) < len(ordered)]
     return _rounded(max(gaps, default=0.0))
@@ -106,7 +106,7 @@ def _longest_delivery(acks: Sequence[Entry], receipts: Sequence[Entry]) -> float
 
 
 def _duration(entries: Sequence[Entry]) -> float:
-    """The seconds of all runs of the book; pauses between them are left out."""
+    """The seconds of all runs of the book, without the pauses between them."""
     times = [entry["at"] for entry in entries]
     starts = [n for n, entry in enumerate(entries) if entry["kind"] == "start"] or [0]
     parts = zip(starts, [*starts[1:], len(entries)], strict=True)

@@ -19,7 +19,7 @@ from tests.money.fake_helpers import make_fake_bench
 from tests.money.payment_scenarios import PaymentScenario, make_payment_scenario
 from tests.money.processors import (
     FAKES,
-    create_fake_book_table,
+    create_fake_documents_table,
     make_bench_on_store,
     open_stripe_bench,
 )
@@ -29,19 +29,19 @@ from tests.support.migrated_databases import MigratedDatabase
 
 
 @pytest.fixture
-async def sqlite_books(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
+async def sqlite_databases(tmp_path: Path) -> AsyncIterator[tuple[Database, Database]]:
     """One file opened twice, as by two processes."""
     url = f"sqlite+aiosqlite:///{tmp_path / 'fake.db'}"
     first = await open_database(url, metadata)
     second = await open_database(url, metadata)
-    await create_fake_book_table(first)
+    await create_fake_documents_table(first)
     yield first, second
     await first.close()
     await second.close()
 
 
 @pytest.fixture
-async def postgres_books(
+async def postgres_databases(
     migrated_database: MigratedDatabase,
 ) -> AsyncIterator[tuple[Database, Database]]:
     """One database opened twice, as by two processes."""
@@ -68,10 +68,10 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[ProcessorBench]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def two(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]:
+def benches(request: pytest.FixtureRequest) -> tuple[ProcessorBench, ProcessorBench]:
     """Two fake processors on one document store, as of two processes."""
     first, second = (
-        SqlFakeDocumentStore(each) for each in request.getfixturevalue(f"{request.param}_books")
+        SqlFakeDocumentStore(each) for each in request.getfixturevalue(f"{request.param}_databases")
     )
     one = make_bench_on_store(first)
     return one, make_bench_on_store(second, one.clock)
@@ -84,7 +84,7 @@ def fake() -> ProcessorBench:
 
 
 @pytest.fixture(params=["fake", "stripe"])
-async def play(request: pytest.FixtureRequest) -> AsyncIterator[PaymentScenario]:
+async def scenario(request: pytest.FixtureRequest) -> AsyncIterator[PaymentScenario]:
     """A payment scenario on a processor with a fee per payment."""
     if request.param == "fake":
         yield await make_payment_scenario(make_fake_bench(fee_ppm=29_000))

@@ -83,6 +83,8 @@ class UnreachableProcessor:
 
 @frozen
 class PaymentScenario(BookingScenario):
+    """A booking scenario on the payment processor of a bench."""
+
     bench: ProcessorBench
 
     @property
@@ -136,7 +138,7 @@ class PaymentScenario(BookingScenario):
         await self.checkout(booking)
         return (await self.processor_snapshot(booking)).checkouts[-1]
 
-    async def play(self, booking: Booking, outcome: str = "succeed") -> None:
+    async def simulate_checkout(self, booking: Booking, outcome: str = "succeed") -> None:
         page, world = await self.checkout_page(booking), self.bench.outside_world
         await (world.decline(page) if outcome == "decline" else world.pay(page))
 
@@ -207,7 +209,7 @@ class PaymentScenario(BookingScenario):
 
     # Looking --------------------------------------------------------------------------------
 
-    async def held(self) -> int:
+    async def processor_balance(self) -> int:
         return await self.bench.outside_world.balance()
 
     async def owed_by_account(self, booking: Booking) -> dict[Account, int]:
@@ -239,11 +241,14 @@ class PaymentScenario(BookingScenario):
         return [one.text for one in found if isinstance(one, StatementDifference)] + under_way
 
     async def check(self) -> None:
-        """The ledger is consistent and equals the processor's book to the minor unit."""
+        """The ledger is consistent, and equals the processor's statement and balance."""
         assert await self.faults() == []
         assert await self.differences() == []
         async with self.ports.store.read_view() as view:
-            assert await view.ledger.account_balance(Account.PROCESSOR_BALANCE) == await self.held()
+            assert (
+                await view.ledger.account_balance(Account.PROCESSOR_BALANCE)
+                == await self.processor_balance()
+            )
 
     async def finish(self, booking: Booking) -> Booking:
         """Settle, check the ledger, and assert that nothing is owed any more."""
@@ -260,8 +265,8 @@ async def make_payment_scenario(
     ports = memory_ports(policy, clock=bench.clock, payments=bench.payments, sandbox=None)
     scene = await make_booking_scenario(policy, ports)
     staff = await add_companion(ports.store, payout_account=None)
-    play = PaymentScenario(ports, scene.customer, actor_of(staff), scene.admin, bench)
+    scenario = PaymentScenario(ports, scene.customer, actor_of(staff), scene.admin, bench)
     if onboarded:
-        await play.onboard()
-        await play.drain()
-    return play
+        await scenario.onboard()
+        await scenario.drain()
+    return scenario

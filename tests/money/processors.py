@@ -1,7 +1,7 @@
 """The payment processors that the contract suite runs over, each with its outside world.
 
 A processor is one entry of `PROCESSORS`: its name, and a context manager that opens it with empty
-books and closes it. It can request other fixtures, such as a database, from the test.
+state and closes it. It can request other fixtures, such as a database, from the test.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ _keys = count(1)
 
 @frozen
 class FakeProcessorWorld:
+    """Acts as the customer, the bank and the operators of a fake processor."""
+
     processor: FakeProcessor
 
     async def pay(self, checkout: Checkout) -> None:
@@ -90,6 +92,8 @@ STRIPE_FAULT_NAMES = {
 
 @frozen
 class StripeStubWorld:
+    """Acts as the customer, the bank and the operators of the stub of Stripe."""
+
     stub: StripeStub
 
     async def pay(self, checkout: Checkout) -> None:
@@ -133,6 +137,7 @@ class StripeStubWorld:
 def make_bench_on_store(
     store: FakeDocumentStore, clock: VirtualClock | None = None, *, manual_payees: bool = False
 ) -> ProcessorBench:
+    """A fake processor on a document store."""
     clock = clock or VirtualClock(NOW)
     processor = FakeProcessor(
         store, clock, base_url="http://test", secret=SIGNING_SECRET, manual_payees=manual_payees
@@ -187,7 +192,7 @@ async def open_sqlite_bench(
     url = f"sqlite+aiosqlite:///{request.getfixturevalue('tmp_path') / 'fake.db'}"
     database = await open_database(url, metadata)
     try:
-        await create_fake_book_table(database)
+        await create_fake_documents_table(database)
         yield make_bench_on_store(SqlFakeDocumentStore(database), manual_payees=manual_payees)
     finally:
         await database.close()
@@ -232,10 +237,10 @@ async def due_event_ids(bench: ProcessorBench, limit: int = 100) -> list[str]:
     ]
 
 
-async def create_fake_book_table(database: Database) -> None:
+async def create_fake_documents_table(database: Database) -> None:
     """Create the table of the fake's documents and its index."""
-    written: list[Any] = []
-    engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: written.append(ddl))
+    statements: list[Any] = []
+    engine = create_mock_engine(f"{database.dialect}://", lambda ddl, *_: statements.append(ddl))
     fakepay_documents.create(engine, checkfirst=False)
-    for ddl in written:
+    for ddl in statements:
         await database.execute(Statement(text(str(ddl.compile(dialect=engine.dialect)))))

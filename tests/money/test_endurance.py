@@ -1,6 +1,6 @@
 """Many overlapping bookings with 10 % failed calls and with lost, repeated and reordered events.
 
-In the end the ledger equals the processor's book to the minor unit, and the platform's rest of
+In the end the ledger equals the processor's statement to the minor unit, and the platform's rest of
 each booking is the one in `OUTCOMES`.
 """
 
@@ -87,12 +87,12 @@ class UnreliableScenario(PaymentScenario):
 class BookingRun:
     """One booking with the scenario of its client and companion."""
 
-    play: UnreliableScenario
+    scenario: UnreliableScenario
     booking: Booking
     outcome_name: str
 
 
-async def _begin(play: UnreliableScenario, count: int) -> list[BookingRun]:
+async def _begin(scenario: UnreliableScenario, count: int) -> list[BookingRun]:
     """Request and accept bookings; each companion has an account, and bookings two days apart."""
     runs = []
     for number in range(count):
@@ -101,52 +101,52 @@ async def _begin(play: UnreliableScenario, count: int) -> list[BookingRun]:
             OUTCOME_CYCLE[number % len(OUTCOME_CYCLE)],
         )
         if number % BOOKINGS_PER_COMPANION == 0:
-            staff = await add_companion(play.ports.store, payout_account=None)
-            customer = await add_user(play.ports.store)
-            play = evolve(play, staff=actor_of(staff), customer=actor_of(customer))
-            await play.retry(play.onboard)
-        booking = await play.accepted(event_date=date.fromordinal(NOW.toordinal() + day))
-        runs.append(BookingRun(play, booking, outcome_name))
+            staff = await add_companion(scenario.ports.store, payout_account=None)
+            customer = await add_user(scenario.ports.store)
+            scenario = evolve(scenario, staff=actor_of(staff), customer=actor_of(customer))
+            await scenario.retry(scenario.onboard)
+        booking = await scenario.accepted(event_date=date.fromordinal(NOW.toordinal() + day))
+        runs.append(BookingRun(scenario, booking, outcome_name))
     return runs
 
 
 async def _pay(run: BookingRun) -> None:
-    play, booking = run.play, run.booking
+    scenario, booking = run.scenario, run.booking
     match run.outcome_name:
         case "not paid":
-            await play.cancel(booking)
+            await scenario.cancel(booking)
         case _:
-            await play.retry(lambda: play.play(booking))
+            await scenario.retry(lambda: scenario.simulate_checkout(booking))
 
 
 async def _before(run: BookingRun) -> None:
     """The actions 30 hours before the event."""
-    play, booking = run.play, run.booking
+    scenario, booking = run.scenario, run.booking
     match run.outcome_name:
         case "cancelled late":
-            await play.cancel(booking)
+            await scenario.cancel(booking)
         case "cancelled by staff":
-            await play.cancel(booking, play.staff)
+            await scenario.cancel(booking, scenario.staff)
 
 
 async def _after(run: BookingRun) -> None:
     """The actions at the end of the event."""
-    play, booking = run.play, run.booking
+    scenario, booking = run.scenario, run.booking
     match run.outcome_name:
         case "earned" | "charged back" | "charged back in vain":
-            await play.move(booking, Trigger.CONFIRM, play.customer)
+            await scenario.apply_trigger(booking, Trigger.CONFIRM, scenario.customer)
         case "split" | "refunded":
-            await play.dispute(booking)
+            await scenario.dispute(booking)
             if run.outcome_name == "split":
-                await play.resolve(booking, ResolutionOutcome.SPLIT, 10_000)
+                await scenario.resolve(booking, ResolutionOutcome.SPLIT, 10_000)
             else:
-                await play.resolve(booking, ResolutionOutcome.REFUND)
+                await scenario.resolve(booking, ResolutionOutcome.REFUND)
 
 
 async def _after_payouts(runs: Sequence[BookingRun], outcome: str | None) -> None:
     """Open (`outcome` is "open") or decide the chargebacks, after all payouts."""
     for run in runs:
-        world, booking_id = run.play.bench.outside_world, run.booking.id
+        world, booking_id = run.scenario.bench.outside_world, run.booking.id
         match run.outcome_name:
             case "charged back":
                 await world.charge_back(booking_id, outcome or "lost")
@@ -154,45 +154,50 @@ async def _after_payouts(runs: Sequence[BookingRun], outcome: str | None) -> Non
                 await world.charge_back(booking_id, outcome or "won")
 
 
-async def _run_all(play: UnreliableScenario, count: int) -> list[BookingRun]:
-    runs = await _begin(play, count)
+async def _run_all(scenario: UnreliableScenario, count: int) -> list[BookingRun]:
+    runs = await _begin(scenario, count)
     for run in runs:
         await _pay(run)
-    await play.settle()
+    await scenario.settle()
     for run in runs:
         if run.outcome_name == "cancelled early":
-            await run.play.cancel(run.booking)
+            await run.scenario.cancel(run.booking)
     by_day: defaultdict[timedelta, list[BookingRun]] = defaultdict(list)
     for run in runs:
         by_day[run.booking.starts_at - NOW].append(run)
     for day in sorted(by_day):
-        await play.jump_to(NOW + day - 30 * HOUR)
+        await scenario.jump_to(NOW + day - 30 * HOUR)
         for run in by_day[day]:
             await _before(run)
-        await play.drain()
-        await play.jump_to(by_day[day][0].booking.ends_at)
+        await scenario.drain()
+        await scenario.jump_to(by_day[day][0].booking.ends_at)
         for run in by_day[day]:
             await _after(run)
-        await play.drain()
+        await scenario.drain()
     for outcome in ("open", None):
-        play.pass_time(2 * DAY)
-        await play.settle()
+        scenario.pass_time(2 * DAY)
+        await scenario.settle()
         await _after_payouts(runs, outcome)
-    await play.settle()
-    play.pass_time(2 * DAY)
-    await play.settle()
+    await scenario.settle()
+    scenario.pass_time(2 * DAY)
+    await scenario.settle()
     return runs
 
 
-async def _run_and_check(play: PaymentScenario, count: int) -> None:
+async def _run_and_check(scenario: PaymentScenario, count: int) -> None:
     unreliable = UnreliableScenario(
-        play.ports, play.customer, play.staff, play.admin, play.bench, random.Random(7)
+        scenario.ports,
+        scenario.customer,
+        scenario.staff,
+        scenario.admin,
+        scenario.bench,
+        random.Random(7),
     )
     runs = await _run_all(unreliable, count)
 
     await unreliable.check()
     left: defaultdict[int | None, int] = defaultdict(int)
-    async for line in play.bench.payments.statement():
+    async for line in scenario.bench.payments.statement():
         if line.kind is not MovementKind.FEE:
             left[line.intent_id] += line.amount
     wrong = [
@@ -210,17 +215,17 @@ async def _run_on_fake(count: int) -> None:
         fails = op != "event" and rng.random() < FAULT_RATE
         return rng.choice(CALL_FAULTS) if fails else ""
 
-    play = await make_payment_scenario(
+    scenario = await make_payment_scenario(
         make_fake_bench(fee_ppm=29_000, injector=next_fault), onboarded=False
     )
-    await _run_and_check(play, count)
+    await _run_and_check(scenario, count)
 
 
 async def _run_on_stripe(count: int) -> None:
     async with open_stripe_bench() as bench:
-        play = await make_payment_scenario(bench, onboarded=False)
+        scenario = await make_payment_scenario(bench, onboarded=False)
         stub_of(bench).set_fault_rate(11, FAULT_RATE)
-        await _run_and_check(play, count)
+        await _run_and_check(scenario, count)
 
 
 async def test_many_bookings_on_the_fake() -> None:

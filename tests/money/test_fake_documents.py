@@ -50,10 +50,10 @@ async def test_sixteen_clients_pay_once(bench: ProcessorBench) -> None:
 
 
 async def test_two_processes_share_the_documents(
-    two: tuple[ProcessorBench, ProcessorBench],
+    benches: tuple[ProcessorBench, ProcessorBench],
 ) -> None:
     """Two processes share the documents and idempotency keys."""
-    one, other = two
+    one, other = benches
     key = make_operation_key(OperationKind.OPEN_CHECKOUT)
     checkout = await one.open_checkout(key)
     assert await other.open_checkout(key) == checkout
@@ -66,43 +66,43 @@ async def test_two_processes_share_the_documents(
     )
 
 
-async def test_two_processes_refund_once(two: tuple[ProcessorBench, ProcessorBench]) -> None:
+async def test_two_processes_refund_once(benches: tuple[ProcessorBench, ProcessorBench]) -> None:
     """Sixteen calls under one key from two processes at once make one refund."""
-    payment, key = await two[0].make_payment(), make_operation_key(OperationKind.REFUND)
+    payment, key = await benches[0].make_payment(), make_operation_key(OperationKind.REFUND)
 
     async def refund(number: int) -> None:
-        await two[number % 2].refund(payment, 5_000, key)
+        await benches[number % 2].refund(payment, 5_000, key)
 
     await run_concurrently(16, refund)
-    assert len((await two[0].snapshot()).refunds) == 1
+    assert len((await benches[0].snapshot()).refunds) == 1
 
 
 async def test_two_processes_stay_within_a_payment(
-    two: tuple[ProcessorBench, ProcessorBench],
+    benches: tuple[ProcessorBench, ProcessorBench],
 ) -> None:
     """Concurrent refunds with different keys never exceed the payment."""
-    payment = await two[0].make_payment(amount=20_000)
+    payment = await benches[0].make_payment(amount=20_000)
     refused = []
 
     async def refund(number: int) -> None:
         try:
-            await two[number % 2].refund(payment, 6_000)
+            await benches[number % 2].refund(payment, 6_000)
         except ProcessorRefused as error:
             refused.append(error.reason)
 
     await run_concurrently(8, refund)
     assert refused == [RefusalCode.EXCEEDS_REMAINING] * 5
-    assert await fake_processor_of(two[1]).sandbox.balance() == 2_000
+    assert await fake_processor_of(benches[1]).sandbox.balance() == 2_000
 
 
-async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorBench]) -> None:
+async def test_two_processes_share_a_fault(benches: tuple[ProcessorBench, ProcessorBench]) -> None:
     """A fault applies exactly as often as requested across both processes."""
-    await fake_processor_of(two[0]).sandbox.add_fault("open_checkout", "rate_limit", 3)
+    await fake_processor_of(benches[0]).sandbox.add_fault("open_checkout", "rate_limit", 3)
     busy = []
 
     async def open_one(number: int) -> None:
         try:
-            await two[number % 2].open_checkout(intent_id=number + 1)
+            await benches[number % 2].open_checkout(intent_id=number + 1)
         except ProcessorBusy:
             busy.append(number)
 
@@ -110,14 +110,14 @@ async def test_two_processes_share_a_fault(two: tuple[ProcessorBench, ProcessorB
     assert len(busy) == 3
 
 
-async def test_an_event_is_taken_once(two: tuple[ProcessorBench, ProcessorBench]) -> None:
+async def test_an_event_is_taken_once(benches: tuple[ProcessorBench, ProcessorBench]) -> None:
     """Two concurrent workers together take each event once."""
     for number in range(4):
-        await two[0].make_payment(intent_id=number + 1)
+        await benches[0].make_payment(intent_id=number + 1)
     taken: list[str] = []
 
     async def take(number: int) -> None:
-        taken.extend(await due_event_ids(two[number % 2], 3))
+        taken.extend(await due_event_ids(benches[number % 2], 3))
 
     await run_concurrently(6, take)
     assert len(taken) == len(set(taken)) == 8
@@ -126,14 +126,14 @@ async def test_an_event_is_taken_once(two: tuple[ProcessorBench, ProcessorBench]
 # The document store ----------------------------------------------------------------------------
 
 
-class SlowDocumentStore(MemoryFakeDocumentStore):
+class HangingDocumentStore(MemoryFakeDocumentStore):
     """A document store that never answers."""
 
     async def transact(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
         await anyio.sleep_forever()
 
 
-@pytest.mark.parametrize("store", [UnavailableDocumentStore(), SlowDocumentStore()])
+@pytest.mark.parametrize("store", [UnavailableDocumentStore(), HangingDocumentStore()])
 async def test_an_unreachable_document_store_is_unknown(store: FakeDocumentStore) -> None:
     """Calls on an unreachable document store end in time with a port error."""
     payments = make_bench_on_store(store).payments
@@ -211,7 +211,7 @@ async def test_due_documents_are_deleted(bench: ProcessorBench) -> None:
         await put_numbers(tx)
         await tx.put("kind", "700", "timeless")
         await tx.put("other", "000", "other", NOW)
-        await tx.forget("kind", NOW + 599 * SECOND)
+        await tx.delete_due("kind", NOW + 599 * SECOND)
 
     await store.transact(work)
     left = await store.read(lambda view: view.after("kind", ""))
@@ -228,7 +228,7 @@ async def test_a_raising_transaction_restores_documents(bench: ProcessorBench) -
         await tx.put("kind", "000", "changed", NOW + HOUR, amount=7)
         await tx.put("kind", "000", "again")
         await tx.delete("kind", "001")
-        await tx.forget("kind", NOW + 100 * SECOND)
+        await tx.delete_due("kind", NOW + 100 * SECOND)
         assert await tx.total("kind") < 180_300
         raise LookupError
 

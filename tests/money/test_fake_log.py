@@ -27,24 +27,24 @@ from tests.money.processors import due_event_ids, fake_processor_of
 pytestmark = pytest.mark.anyio
 
 
-async def changes(
+async def list_events(
     bench: ProcessorBench, cursor: str | None = None
 ) -> tuple[Sequence[ProcessorEvent], str]:
     return await bench.payments.list_events(cursor, CALL_TIMEOUT_SECONDS)
 
 
-async def ids(bench: ProcessorBench, cursor: str | None = None) -> list[str]:
-    return [event.event_id for event in (await changes(bench, cursor))[0]]
+async def event_ids(bench: ProcessorBench, cursor: str | None = None) -> list[str]:
+    return [event.event_id for event in (await list_events(bench, cursor))[0]]
 
 
 # Events ----------------------------------------------------------------------------------------
 
 
-async def test_changes_list_the_events(bench: ProcessorBench) -> None:
-    """Changes list all events in order with their targets, delivered or not."""
+async def test_events_are_listed_in_order(bench: ProcessorBench) -> None:
+    """All events are listed in order with their intents, delivered or not."""
     await bench.make_payment(intent_id=13)
     await bench.open_checkout(intent_id=9)
-    events, _ = await changes(bench)
+    events, _ = await list_events(bench)
     assert events == [
         ProcessorEvent("fev_13_000001", 13),
         ProcessorEvent("fev_13_000002", 13),
@@ -52,57 +52,57 @@ async def test_changes_list_the_events(bench: ProcessorBench) -> None:
     ]
 
 
-async def test_changes_list_payees(bench: ProcessorBench) -> None:
-    """Changes of payees refer to the account."""
+async def test_events_of_payees_are_listed(bench: ProcessorBench) -> None:
+    """Events of payees refer to the account."""
     key = make_operation_key(OperationKind.OPEN_PAYEE)
     payee = await bench.payments.open_payee(make_payee_command(), key, CALL_TIMEOUT_SECONDS)
     await bench.outside_world.set_ready(payee.ref, False)
-    assert (await changes(bench))[0] == [ProcessorEvent("fev_p2_000001", payee_ref=payee.ref)]
+    assert (await list_events(bench))[0] == [ProcessorEvent("fev_p2_000001", payee_ref=payee.ref)]
 
 
-async def test_a_cursor_skips_listed_changes(bench: ProcessorBench) -> None:
-    """A cursor skips the changes already listed and stays the same at the end."""
+async def test_a_cursor_skips_listed_events(bench: ProcessorBench) -> None:
+    """A cursor skips the events already listed and stays the same at the end."""
     await bench.open_checkout()
-    _, cursor = await changes(bench)
-    assert await changes(bench, cursor) == ([], cursor)
+    _, cursor = await list_events(bench)
+    assert await list_events(bench, cursor) == ([], cursor)
     await bench.open_checkout(intent_id=13)
-    assert await ids(bench, cursor) == ["fev_13_000001"]
+    assert await event_ids(bench, cursor) == ["fev_13_000001"]
 
 
 async def test_an_empty_log_has_a_cursor(bench: ProcessorBench) -> None:
     """The cursor of an empty log precedes the first event."""
-    events, cursor = await changes(bench)
+    events, cursor = await list_events(bench)
     await bench.open_checkout()
     assert events == []
-    assert await ids(bench, cursor) == ["fev_12_000001"]
+    assert await event_ids(bench, cursor) == ["fev_12_000001"]
 
 
-async def test_changes_come_in_pages(bench: ProcessorBench) -> None:
-    """Changes are listed in pages of 100 without gaps."""
+async def test_events_are_listed_in_pages(bench: ProcessorBench) -> None:
+    """Events are listed in pages of 100 without gaps."""
     for intent_id in range(1, 122):
         await bench.open_checkout(intent_id=intent_id)
-    first, cursor = await changes(bench)
-    rest, _ = await changes(bench, cursor)
+    first, cursor = await list_events(bench)
+    rest, _ = await list_events(bench, cursor)
     assert (len(first), len(rest)) == (100, 21)
     assert [event.intent_id for event in (*first, *rest)] == list(range(1, 122))
 
 
 @pytest.mark.parametrize("kind", ["drop", "bad_signature"])
 async def test_a_lost_event_is_listed(bench: ProcessorBench, kind: str) -> None:
-    """A lost event is still listed in the changes."""
+    """A lost event is still listed."""
     await bench.open_checkout()
     await fake_processor_of(bench).sandbox.add_fault("event", kind, 1)
     await bench.outside_world.events()
     bench.clock.advance(MINUTE)
     assert await due_event_ids(bench) == []
-    assert await ids(bench) == ["fev_12_000001"]
+    assert await event_ids(bench) == ["fev_12_000001"]
 
 
 async def test_an_expiry_is_listed(bench: ProcessorBench) -> None:
     """An expired page is listed even if no events were requested."""
     await bench.open_checkout()
     await bench.clock.set_business(NOW + 12 * HOUR)
-    assert await ids(bench) == ["fev_12_000001", "fev_12_000002"]
+    assert await event_ids(bench) == ["fev_12_000001", "fev_12_000002"]
 
 
 async def test_events_are_listed_for_a_month(bench: ProcessorBench) -> None:
@@ -110,26 +110,26 @@ async def test_events_are_listed_for_a_month(bench: ProcessorBench) -> None:
     await bench.open_checkout()
     await bench.clock.set_business(NOW + 30 * DAY - SECOND)
     await bench.outside_world.events()
-    assert "fev_12_000001" in await ids(bench)
+    assert "fev_12_000001" in await event_ids(bench)
     await bench.clock.set_business(NOW + 30 * DAY)
     await bench.outside_world.events()
-    assert await ids(bench) == ["fev_12_000002"]
+    assert await event_ids(bench) == ["fev_12_000002"]
 
 
 async def test_a_cursor_outlives_its_events(bench: ProcessorBench) -> None:
     """A cursor stays valid after all its events were deleted."""
     await bench.open_payee()
     await bench.open_checkout()
-    _, cursor = await changes(bench)
+    _, cursor = await list_events(bench)
     for _ in range(2):  # The page expires; that event is deleted as well.
         await bench.clock.set_business(await bench.clock.business() + 31 * DAY)
         await bench.outside_world.events()
-    assert await ids(bench) == []
+    assert await event_ids(bench) == []
     await bench.open_payee(ready=False)
-    assert await ids(bench, cursor) == ["fev_p2_000001"]
+    assert await event_ids(bench, cursor) == ["fev_p2_000001"]
 
 
-async def test_a_cursor_misses_nothing(two: tuple[ProcessorBench, ProcessorBench]) -> None:
+async def test_a_cursor_misses_nothing(benches: tuple[ProcessorBench, ProcessorBench]) -> None:
     """A reader that follows the log of two concurrent writers sees each event once and in
     the order of the whole log."""
     found: list[str] = []
@@ -138,15 +138,15 @@ async def test_a_cursor_misses_nothing(two: tuple[ProcessorBench, ProcessorBench
     async def work(number: int) -> None:
         nonlocal cursor
         if number:
-            await two[number % 2].open_checkout(intent_id=number)
+            await benches[number % 2].open_checkout(intent_id=number)
             return
         while len(found) < 24:
-            events, cursor = await changes(two[0], cursor)
+            events, cursor = await list_events(benches[0], cursor)
             found.extend(event.event_id for event in events)
 
     with anyio.fail_after(CALL_TIMEOUT_SECONDS):
         await run_concurrently(25, work)
-    assert found == await ids(two[1])
+    assert found == await event_ids(benches[1])
 
 
 # Answers ---------------------------------------------------------------------------------------

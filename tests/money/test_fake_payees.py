@@ -133,7 +133,7 @@ async def test_faults_apply_to_openings(bench: ProcessorBench, kind: str, exists
 
 @pytest.mark.parametrize("ref", ["", "\0", "é", "fpa_2_x", "a/b", "x" * 3000])
 async def test_an_unknown_payee_is_missing(bench: ProcessorBench, ref: str) -> None:
-    """An unknown reference is refused as missing, and has no page, on every book."""
+    """An unknown reference is refused as missing, and has no page, on every document store."""
     fake = fake_processor_of(bench)
     for call in (
         fake.payee(ref, CALL_TIMEOUT_SECONDS),

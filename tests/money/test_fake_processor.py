@@ -63,7 +63,7 @@ async def test_a_page_has_an_unguessable_reference(fake: ProcessorBench) -> None
 
 @pytest.mark.parametrize("ref", ["0" * 32, "", "\0", "é", "a/b", "\ud800", "x" * 3000])
 async def test_an_unknown_page_is_none(bench: ProcessorBench, ref: str) -> None:
-    """An unknown reference returns None on every book."""
+    """An unknown reference returns None on every document store."""
     sandbox = fake_processor_of(bench).sandbox
     assert await sandbox.checkout_page(ref) is None
     assert await sandbox.simulate_checkout(ref, "succeed") is None
@@ -146,8 +146,8 @@ async def test_the_balance_moves_with_time(bench: ProcessorBench) -> None:
     assert await fake_processor_of(bench).sandbox.balance() == 15_000
 
 
-async def test_an_empty_book_holds_nothing(bench: ProcessorBench) -> None:
-    """The balance of an empty book is zero."""
+async def test_an_empty_store_has_no_balance(bench: ProcessorBench) -> None:
+    """The balance of an empty document store is zero."""
     assert await fake_processor_of(bench).sandbox.balance() == 0
 
 
@@ -181,7 +181,7 @@ async def test_the_intent_of_a_payment_is_found(bench: ProcessorBench) -> None:
     "ref", ["", "\0", "é", "pi_12", "fpay_12_2", "fpay_404_1", "fpay_012_1", f"fpay_{'9' * 19}_1"]
 )
 async def test_a_foreign_payment_has_no_intent(bench: ProcessorBench, ref: str) -> None:
-    """A reference that is no payment of this processor has no intent, on every book."""
+    """A reference that is no payment of this processor has no intent, on every document store."""
     await bench.make_payment()
     assert await bench.payments.find_intent(ref, CALL_TIMEOUT_SECONDS) is None
 

@@ -169,7 +169,7 @@ async def test_lines_are_ordered_by_intent(bench: ProcessorBench) -> None:
 
 
 async def test_a_long_statement_is_complete(bench: ProcessorBench) -> None:
-    """A statement longer than one page of the book is listed completely."""
+    """A statement longer than one page of the document store is listed completely."""
     payment = await bench.make_payment(intent_id=1)
 
     async def work(tx: FakeStoreTransaction) -> None:
@@ -193,7 +193,7 @@ async def test_an_abandoned_statement_blocks_nothing(bench: ProcessorBench) -> N
 
 
 async def test_an_unreachable_document_store_has_no_statement() -> None:
-    """The statement of an unreachable book raises `OutcomeUnknown` instead of being empty."""
+    """The statement of an unreachable document store raises `OutcomeUnknown`."""
     statement: AsyncIterator[Movement] = make_bench_on_store(
         UnavailableDocumentStore()
     ).payments.statement()

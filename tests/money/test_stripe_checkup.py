@@ -108,7 +108,7 @@ async def test_missing_permissions_are_found(stripe: ProcessorBench) -> None:
 
 async def test_a_check_that_fails_hides_no_other(stripe: ProcessorBench) -> None:
     """A failed read is a finding, and the other checks are made."""
-    stub_of(stripe).inject_fault("look", "error_500")
+    stub_of(stripe).inject_fault("read", "error_500")
     found = await _found(stripe)
     assert [name for name, each in found.items() if not each.ok] == ["key"]
     assert found["webhooks"].ok

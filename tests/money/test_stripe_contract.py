@@ -16,13 +16,18 @@ from tests.stripe_stub import VERSION, StripeStub, open_stub
 from tests.stripe_stub.client import (
     account_params,
     idempotency_options,
+    make_payment,
     open_stripe_client,
-    paid,
     session_params,
 )
 from tests.stripe_stub.contract import stripe_operation
 from tests.stripe_stub.errors import InvalidRequestError
-from tests.stripe_stub.openapi_limits import OLDER_FIELDS, OPENAPI_FILE, add_length_limits, samples
+from tests.stripe_stub.openapi_limits import (
+    OLDER_FIELDS,
+    OPENAPI_FILE,
+    check_length_limits,
+    sample_objects,
+)
 from tests.stripe_stub.response_check import InvalidStubResponse, check_response, find_object_error
 
 pytestmark = pytest.mark.anyio
@@ -167,7 +172,7 @@ async def test_the_stubs_own_bugs_are_raised(clock: VirtualClock) -> None:
 
 async def _cause_invalid_answer(clock: VirtualClock) -> None:
     async with open_stub(clock.wall) as stub, open_stripe_client(stub) as client:
-        payment = await paid(stub, client)
+        payment = await make_payment(stub, client)
         stub.objects("charge")[0]["colour"] = "red"
         with pytest.raises(stripe.APIError):
             await client.v1.charges.list_async({"payment_intent": payment.id})
@@ -207,7 +212,7 @@ SCHEMA = {
 )
 def test_the_document_accepts(value: dict[str, Any]) -> None:
     """Texts within the limits and parameters in `NEWER_FIELDS` are accepted."""
-    add_length_limits(SCHEMA, value)
+    check_length_limits(SCHEMA, value)
 
 
 @pytest.mark.parametrize(
@@ -221,13 +226,13 @@ def test_the_document_accepts(value: dict[str, Any]) -> None:
 def test_the_document_refuses(value: dict[str, Any], param: str) -> None:
     """A text that is too long and an unknown parameter are refused, and the parameter is named."""
     with pytest.raises(InvalidRequestError) as refused:
-        add_length_limits(SCHEMA, value)
+        check_length_limits(SCHEMA, value)
     assert refused.value.param == param
 
 
 def test_the_sample_objects_fit() -> None:
     """Stripe's sample objects, if present, differ from the types only as in `OLDER_FIELDS`."""
-    found = {name: find_object_error(sample) for name, sample in samples().items()}
+    found = {name: find_object_error(sample) for name, sample in sample_objects().items()}
     assert found == {name: OLDER_FIELDS.get(name) for name in found}
 
 

@@ -201,7 +201,7 @@ async def test_the_sdk_repeats_no_call(stripe: ProcessorBench) -> None:
 async def test_a_failed_read_is_busy(stripe: ProcessorBench, fault: str) -> None:
     """A failed read before a payout raises `ProcessorBusy`, and no transfer is made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
-    stub_of(stripe).inject_fault("look", fault)
+    stub_of(stripe).inject_fault("read", fault)
     with pytest.raises(ProcessorBusy):
         await stripe.pay_out(payment, 17_000, payee=payee)
     assert stub_of(stripe).objects("transfer") == []
@@ -210,7 +210,7 @@ async def test_a_failed_read_is_busy(stripe: ProcessorBench, fault: str) -> None
 async def test_a_slow_read_is_busy(stripe: ProcessorBench) -> None:
     """A read before a payout past the timeout raises `ProcessorBusy`, and no transfer is made."""
     payment, payee = await stripe.make_payment(), await stripe.open_payee()
-    stub_of(stripe).inject_fault("look", "slow", seconds=10)
+    stub_of(stripe).inject_fault("read", "slow", seconds=10)
     command = PayOut(payment.ref, COMPANION_ID, 17_000, "usd", payee.ref)
     with pytest.raises(ProcessorBusy):
         await stripe.payments.pay_out(command, make_operation_key(OperationKind.PAY_OUT), 0.2)
@@ -229,7 +229,7 @@ async def test_a_lost_payout_is_unknown(stripe: ProcessorBench) -> None:
 async def test_a_failed_snapshot_is_unknown(stripe: ProcessorBench) -> None:
     """A snapshot with one failed read raises `OutcomeUnknown`."""
     await stripe.make_payment()
-    stub_of(stripe).inject_fault("look", "error_500")
+    stub_of(stripe).inject_fault("read", "error_500")
     with pytest.raises(OutcomeUnknown):
         await stripe.snapshot()
 
@@ -274,7 +274,7 @@ async def test_a_failed_read_after_a_refused_closing_is_busy(stripe: ProcessorBe
     session."""
     checkout, key = await stripe.open_checkout(), make_operation_key(OperationKind.CLOSE_CHECKOUT)
     await stripe.outside_world.pay(checkout)
-    stub_of(stripe).inject_fault("look", "error_500")
+    stub_of(stripe).inject_fault("read", "error_500")
     with pytest.raises(ProcessorBusy):
         await stripe.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)
     closed = await stripe.payments.close_checkout(checkout.ref, key, CALL_TIMEOUT_SECONDS)

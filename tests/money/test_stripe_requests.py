@@ -196,7 +196,7 @@ async def test_a_broken_statement_is_no_statement(
     """A page that fails four times raises `OutcomeUnknown` before the first line."""
     monkeypatch.setattr(statement, "RETRY_DELAYS_SECONDS", (0, 0, 0))
     await stripe.make_payment()
-    stub_of(stripe).inject_fault("look", fault, times=4)
+    stub_of(stripe).inject_fault("read", fault, times=4)
     with pytest.raises(OutcomeUnknown):
         await anext(stripe.payments.statement())
 
@@ -208,7 +208,7 @@ async def test_a_failed_page_is_read_again(
     """A page that fails once is read again."""
     monkeypatch.setattr(statement, "RETRY_DELAYS_SECONDS", (0, 0, 0))
     await stripe.make_payment()
-    stub_of(stripe).inject_fault("look", fault)
+    stub_of(stripe).inject_fault("read", fault)
     assert len(await _lines(stripe.payments)) == 2
 
 

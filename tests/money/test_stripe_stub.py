@@ -15,10 +15,10 @@ from tests.stripe_stub import StripeStub
 from tests.stripe_stub.client import (
     account_params,
     idempotency_options,
-    paid,
-    payee,
+    make_payee,
+    make_payment,
     session_params,
-    transfer,
+    transfer_params,
 )
 
 pytestmark = pytest.mark.anyio
@@ -114,7 +114,7 @@ async def test_metadata_is_limited(client: stripe.StripeClient) -> None:
 
 async def test_a_payment_succeeds(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A payment creates a succeeded intent whose charge has its metadata and transfer group."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     charge: Any = payment.latest_charge
     assert (payment.status, payment.amount_received) == ("succeeded", 20_000)
     assert charge.metadata.to_dict() == {"intent_id": "12", "op_id": "7"}
@@ -137,7 +137,7 @@ async def test_a_decline_leaves_a_failed_charge(
 
 async def test_a_fee_is_taken(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A charge costs 2.9 % and 30 cents, and the rest is added to the balance as pending."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     found = await client.v1.payment_intents.retrieve_async(
         payment.id, {"expand": ["latest_charge.balance_transaction"]}
     )
@@ -151,7 +151,7 @@ async def test_funds_become_available(
     stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
     """Pending funds are available after two days."""
-    await paid(stub, client)
+    await make_payment(stub, client)
     before = await client.v1.balance.retrieve_async()
     clock.advance(2 * DAY)
     after = await client.v1.balance.retrieve_async()
@@ -161,7 +161,7 @@ async def test_funds_become_available(
 
 async def test_only_references_expand(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A field that is no reference cannot be expanded."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     for path in ("amount", "nothing"):
         with pytest.raises(stripe.InvalidRequestError, match="cannot be expanded"):
             await client.v1.payment_intents.retrieve_async(payment.id, {"expand": [path]})
@@ -174,7 +174,7 @@ async def test_refunds_do_not_exceed_the_charge(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """A refund of more than is left is refused without a code, or with one if nothing is left."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     made = await client.v1.refunds.create_async(
         refund(payment, amount=15_000), idempotency_options()
     )
@@ -211,7 +211,7 @@ async def test_a_refund_ends_later(
     refunded: int,
 ) -> None:
     """A pending refund settles, or fails and returns the money to the platform, after a minute."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.inject_fault("refund", outcome)
     made = await client.v1.refunds.create_async(refund(payment), idempotency_options())
     clock.advance(60 * SECOND)
@@ -226,7 +226,7 @@ async def test_a_refund_by_hand_has_no_metadata(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """A refund made in the Dashboard is listed without metadata."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.refund_by_hand(payment.id, 500)
     [found] = (await client.v1.refunds.list_async({"payment_intent": payment.id})).data
     assert (found.amount, found.metadata.to_dict() if found.metadata else {}) == (500, {})
@@ -237,9 +237,9 @@ async def test_a_refund_by_hand_has_no_metadata(
 
 async def test_a_transfer_pays_a_payee(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A transfer from a charge with pending funds succeeds and is listed by its group."""
-    payment, destination = await paid(stub, client), await payee(stub, client)
+    payment, destination = await make_payment(stub, client), await make_payee(stub, client)
     made = await client.v1.transfers.create_async(
-        transfer(payment, destination, 17_000), idempotency_options()
+        transfer_params(payment, destination, 17_000), idempotency_options()
     )
     [found] = (await client.v1.transfers.list_async({"transfer_group": "sb_tests_intent_12"})).data
     assert found.id == made.id
@@ -250,13 +250,13 @@ async def test_transfers_do_not_exceed_the_charge(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """Transfers that exceed their charge in sum are refused."""
-    payment, destination = await paid(stub, client), await payee(stub, client)
+    payment, destination = await make_payment(stub, client), await make_payee(stub, client)
     await client.v1.transfers.create_async(
-        transfer(payment, destination, 17_000), idempotency_options()
+        transfer_params(payment, destination, 17_000), idempotency_options()
     )
     with pytest.raises(stripe.InvalidRequestError, match="must not exceed the source amount"):
         await client.v1.transfers.create_async(
-            transfer(payment, destination, 3_001), idempotency_options()
+            transfer_params(payment, destination, 3_001), idempotency_options()
         )
 
 
@@ -275,8 +275,8 @@ async def test_a_transfer_is_refused(
     stub: StripeStub, client: stripe.StripeClient, change: tuple[dict[str, Any], str | None]
 ) -> None:
     """Each invalid transfer is refused with its code and moves no money."""
-    payment, destination = await paid(stub, client), await payee(stub, client)
-    params = transfer(payment, destination, 17_000, **change[0])
+    payment, destination = await make_payment(stub, client), await make_payee(stub, client)
+    params = transfer_params(payment, destination, 17_000, **change[0])
     with pytest.raises(stripe.InvalidRequestError) as refused:
         await client.v1.transfers.create_async(params, idempotency_options())
     assert refused.value.code == change[1]
@@ -285,9 +285,9 @@ async def test_a_transfer_is_refused(
 
 async def test_a_reversal_returns_a_transfer(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A transfer counts and lists its reversals, and a reversal of more than is left is refused."""
-    payment, destination = await paid(stub, client), await payee(stub, client)
+    payment, destination = await make_payment(stub, client), await make_payee(stub, client)
     made = await client.v1.transfers.create_async(
-        transfer(payment, destination, 17_000), idempotency_options()
+        transfer_params(payment, destination, 17_000), idempotency_options()
     )
     part: Any = {"amount": 10_000, "metadata": {"op_id": "9"}}
     back = await client.v1.transfers.reversals.create_async(made.id, part, idempotency_options())
@@ -305,9 +305,9 @@ async def test_a_reversal_needs_the_payees_money(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """A reversal is refused if the payee's balance was paid out to the bank."""
-    payment, destination = await paid(stub, client), await payee(stub, client)
+    payment, destination = await make_payment(stub, client), await make_payee(stub, client)
     made = await client.v1.transfers.create_async(
-        transfer(payment, destination, 17_000), idempotency_options()
+        transfer_params(payment, destination, 17_000), idempotency_options()
     )
     stub.drain_connected_balance(destination)
     with pytest.raises(stripe.InvalidRequestError) as refused:
@@ -346,7 +346,7 @@ async def test_a_link_is_new_each_time(stub: StripeStub, client: stripe.StripeCl
             "return_url": "https://x.example/b",
         },
     }
-    wanted: Any = {"account": await payee(stub, client), "use_case": use}
+    wanted: Any = {"account": await make_payee(stub, client), "use_case": use}
     first, second = [
         await client.v2.core.account_links.create_async(wanted, idempotency_options()) for _ in "ab"
     ]

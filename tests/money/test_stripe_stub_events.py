@@ -14,11 +14,11 @@ from staffbooking_adapters.testing.builders import MINUTE, NOW, SECOND
 from tests.stripe_stub import EventDeliveryMode, PricingTerms, StripeStub, open_stub
 from tests.stripe_stub.client import (
     idempotency_options,
+    make_payee,
+    make_payment,
     open_stripe_client,
-    paid,
-    payee,
     session_params,
-    transfer,
+    transfer_params,
 )
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ async def test_a_dispute_moves_money(
     wanted: tuple[str, list[int], bool],
 ) -> None:
     """Each outcome of a dispute has its status, balance movements and refundability."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.charge_back(12, outcome)
     [found] = (await client.v1.disputes.list_async({"payment_intent": payment.id})).data
     moved = [each.net for each in found.balance_transactions]
@@ -57,7 +57,7 @@ async def test_a_dispute_moves_money(
 
 async def test_a_dispute_keeps_its_object(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Later outcomes change the open dispute and open no other."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     for outcome in ("open", "under_review", "won"):
         stub.charge_back(payment.id, outcome)
     assert [each["status"] for each in stub.objects("dispute")] == ["won"]
@@ -67,7 +67,7 @@ async def test_a_disputed_charge_is_not_refunded(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """A charge can be refunded during an inquiry, but not during a dispute."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.charge_back(payment.id, "warning")
     await client.v1.refunds.create_async(
         {"payment_intent": payment.id, "amount": 1}, idempotency_options()
@@ -82,7 +82,7 @@ async def test_a_disputed_charge_is_not_refunded(
 
 async def test_a_won_dispute_allows_refunds(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A charge can be refunded after a won dispute, but not after a lost one."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.charge_back(payment.id, "won")
     part: Any = {"payment_intent": payment.id, "amount": 1}
     assert (await client.v1.refunds.create_async(part, idempotency_options())).status == "succeeded"
@@ -95,7 +95,7 @@ async def test_the_pricing_terms_can_be_changed(clock: VirtualClock) -> None:
     """With fees of zero a payment and its dispute leave a balance of zero."""
     terms = PricingTerms(fee_rate=0, fee_fixed=0, dispute_fee=0)
     async with open_stub(clock.wall, terms=terms) as stub, open_stripe_client(stub) as client:
-        await paid(stub, client)
+        await make_payment(stub, client)
         stub.charge_back(12, "open")
         assert stub.balance() == 0
 
@@ -110,7 +110,7 @@ def kinds(stub: StripeStub) -> list[str]:
 
 async def test_a_payment_sends_events(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A payment sends one event per change, in order, once."""
-    await paid(stub, client)
+    await make_payment(stub, client)
     assert kinds(stub) == [
         "payment_intent.created",
         "charge.succeeded",
@@ -132,20 +132,22 @@ async def _declined(stub: StripeStub, client: stripe.StripeClient) -> None:
 
 
 async def _refunded(stub: StripeStub, client: stripe.StripeClient) -> None:
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.events()
     await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
 
 
 async def _reversed(stub: StripeStub, client: stripe.StripeClient) -> None:
-    params = transfer(await paid(stub, client), await payee(stub, client), 17_000)
+    params = transfer_params(
+        await make_payment(stub, client), await make_payee(stub, client), 17_000
+    )
     stub.events()
     made = await client.v1.transfers.create_async(params, idempotency_options())
     await client.v1.transfers.reversals.create_async(made.id, None, idempotency_options())
 
 
 async def _won(stub: StripeStub, client: stripe.StripeClient) -> None:
-    await paid(stub, client)
+    await make_payment(stub, client)
     stub.events()
     stub.charge_back(12, "won")
 
@@ -181,7 +183,7 @@ async def test_each_change_sends_its_events(
 
 async def test_events_are_signed(stub: StripeStub, client: stripe.StripeClient) -> None:
     """The SDK verifies the signature, its time is the stub's, and the object has its metadata."""
-    await paid(stub, client)
+    await make_payment(stub, client)
     headers, body = stub.events()[-1]
     stripe.WebhookSignature.verify_header(body, headers["Stripe-Signature"], stub.secrets[0])
     assert f"t={int(NOW.timestamp())}," in headers["Stripe-Signature"]
@@ -190,7 +192,7 @@ async def test_events_are_signed(stub: StripeStub, client: stripe.StripeClient) 
 
 async def test_a_payee_sends_a_thin_event(stub: StripeStub, client: stripe.StripeClient) -> None:
     """An event of a connected account only names it, and is signed with the other secret."""
-    reference = await payee(stub, client)
+    reference = await make_payee(stub, client)
     headers, body = stub.events()[0]
     stripe.WebhookSignature.verify_header(body, headers["Stripe-Signature"], stub.secrets[1])
     event = client.parse_event_notification(
@@ -218,7 +220,7 @@ async def test_events_are_misdelivered(
     later: list[str],
 ) -> None:
     """Events are delivered twice, in reverse, late or never, and listed in each case."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     stub.events()
     stub.set_event_delivery(how)
     await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
@@ -234,7 +236,7 @@ async def test_an_event_keeps_the_objects_fields(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """An event has the object's fields at the time of the event."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     await client.v1.refunds.create_async({"payment_intent": payment.id}, idempotency_options())
     [event] = (await client.v1.events.list_async({"type": "charge.succeeded"})).data
     assert event.data.object["amount_refunded"] == 0
@@ -245,7 +247,7 @@ async def test_an_event_keeps_the_objects_fields(
 
 async def test_lists_have_pages(stub: StripeStub, client: stripe.StripeClient) -> None:
     """Lists are newest first, in pages, and continue after or before an id."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     made = [
         await client.v1.refunds.create_async(
             {"payment_intent": payment.id, "amount": 1}, idempotency_options()
@@ -267,7 +269,7 @@ async def test_lists_are_filtered(
     stub: StripeStub, client: stripe.StripeClient, clock: VirtualClock
 ) -> None:
     """Lists are filtered by a field, by a range of times and by both, and expand references."""
-    payment = await paid(stub, client)
+    payment = await make_payment(stub, client)
     clock.advance(SECOND)
     made = await client.v1.refunds.create_async(
         {"payment_intent": payment.id}, idempotency_options()

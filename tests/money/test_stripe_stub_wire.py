@@ -16,10 +16,10 @@ from tests.stripe_stub import VERSION, StripeStub, open_stub
 from tests.stripe_stub.client import (
     account_params,
     idempotency_options,
+    make_payment,
     open_stripe_client,
-    paid,
     session_params,
-    transfer,
+    transfer_params,
 )
 
 pytestmark = pytest.mark.anyio
@@ -65,8 +65,8 @@ async def test_a_key_is_bound_to_its_path(client: stripe.StripeClient) -> None:
 
 async def test_a_refusal_is_stored(stub: StripeStub, client: stripe.StripeClient) -> None:
     """A refusal is repeated under its key after its cause is gone, and another key succeeds."""
-    payment = await paid(stub, client)
-    wanted = transfer(
+    payment = await make_payment(stub, client)
+    wanted = transfer_params(
         payment,
         (await client.v2.core.accounts.create_async(account_params(), idempotency_options())).id,
         5,
@@ -191,7 +191,7 @@ async def test_each_fault_of_a_call(
 
 async def test_a_reset_breaks_the_connection(stub: StripeStub) -> None:
     """A reset fault breaks the connection with a read error."""
-    stub.inject_fault("look", "reset_before")
+    stub.inject_fault("read", "reset_before")
     headers = {"Authorization": f"Bearer {stub.api_key}", "Stripe-Version": VERSION}
     async with httpx.AsyncClient(base_url=stub.url, headers=headers) as http:
         with pytest.raises(httpx.ReadError):
@@ -212,7 +212,7 @@ async def test_a_fault_applies_a_number_of_times(
     stub: StripeStub, client: stripe.StripeClient
 ) -> None:
     """A fault for two calls does not affect the third."""
-    stub.inject_fault("look", "reset_before", times=2)
+    stub.inject_fault("read", "reset_before", times=2)
     for _ in range(2):
         with pytest.raises(stripe.APIConnectionError):
             await client.v1.balance.retrieve_async()

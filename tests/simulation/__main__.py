@@ -1,10 +1,10 @@
-"""Runs the histories of a range of seeds; the first one that goes wrong is made short and told.
+"""Runs the histories of a range of seeds; shortens and prints the first one with a violation.
 
     python -m tests.simulation 1 500 --jobs 2             in two processes
     python -m tests.simulation 17 17 --store sqlite       one history
     python -m tests.simulation 17 17 --save lost-lease    keep it as a regression
     python -m tests.simulation 1 100000 --results FILE --minutes 30
-                                        one shard: it begins after the last seed in the file
+                                        one shard, which begins after the last seed in the file
 
 The exit code is 1 if an invariant was violated, and 130 after Ctrl-C.
 """
@@ -46,13 +46,13 @@ def main() -> int:
         _print(f"{given.store}: the seeds {given.first} to {given.last} are done")
         return 0
     began = time.monotonic()
-    last, wrong, is_stopped = _run_range(first, given.last, given)
+    last, failing_seed, is_stopped = _run_range(first, given.last, given)
     seconds = time.monotonic() - began
-    result = f"seed {wrong} fails" if wrong else "0 violations"
+    result = f"seed {failing_seed} fails" if failing_seed else "0 violations"
     if given.results is not None and last >= first:
         _append_row(given.results, given.store, first, last, result, f"{seconds:.0f}")
-    if wrong:
-        _tell(wrong, given)
+    if failing_seed:
+        _print_failure(failing_seed, given)
         return 1
     if last >= first:
         _print(f"{given.store}: seeds {first} to {last}, 0 violations, {seconds:.0f} s")
@@ -68,20 +68,20 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--results", type=Path)
     parser.add_argument("--save", metavar="NAME")
-    parser.add_argument("--plain", action="store_true", help="tell the seed's own history")
+    parser.add_argument("--plain", action="store_true", help="don't shorten the history")
     return parser.parse_args()
 
 
 def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, int, bool]:
-    """The last seed that was run with all before it, the first one that went wrong or 0, and
+    """The last seed that was run with all seeds before it, the first one with a violation or 0, and
     whether Ctrl-C ended the run."""
-    parts = _parts_of(first, last, time.monotonic() + 60 * given.minutes)
+    parts = _split_seeds(first, last, time.monotonic() + 60 * given.minutes)
     runs = _run_alone if given.jobs == 1 else partial(_run_in_processes, given.jobs)
     done = first - 1
     try:
-        for part, wrong in runs(parts, given.store):
-            if wrong:
-                return wrong, wrong, False
+        for part, failing_seed in runs(parts, given.store):
+            if failing_seed:
+                return failing_seed, failing_seed, False
             done = part[-1]
             _show_progress(done, first, last)
     except KeyboardInterrupt:
@@ -89,7 +89,7 @@ def _run_range(first: int, last: int, given: argparse.Namespace) -> tuple[int, i
     return done, 0, False
 
 
-def _parts_of(first: int, last: int, deadline: float) -> Iterator[range]:
+def _split_seeds(first: int, last: int, deadline: float) -> Iterator[range]:
     for start in range(first, last + 1, SEEDS_PER_CALL):
         if time.monotonic() > deadline:
             return
@@ -102,7 +102,7 @@ def _run_alone(parts: Iterator[range], store: str) -> Iterator[tuple[range, int]
 
 
 def _run_in_processes(jobs: int, parts: Iterator[range], store: str) -> Iterator[tuple[range, int]]:
-    """The parts in their order, so that none is left out before one that goes wrong."""
+    """Yields the parts in order, so that no seed before the first violation is left out."""
     # Spawned processes inherit no open file or connection of the parent.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         running: deque[tuple[range, Future[int]]] = deque()
@@ -118,8 +118,8 @@ def _run_in_processes(jobs: int, parts: Iterator[range], store: str) -> Iterator
             pool.shutdown(cancel_futures=True)
 
 
-def _tell(seed: int, given: argparse.Namespace) -> None:
-    """Tell the story of the shortest history that goes wrong as that of the seed does."""
+def _print_failure(seed: int, given: argparse.Namespace) -> None:
+    """Print the log of the shortest history with the same kind of violation as the seed's."""
     logging.disable(logging.WARNING)
     run = partial(run_history, store=given.store)
     plan = make_plan(seed)
@@ -127,7 +127,7 @@ def _tell(seed: int, given: argparse.Namespace) -> None:
     violation = outcome.violations[0]
     if given.save is not None:
         _print(f"saved: {save_regression(given.save, Regression(violation, given.store, plan))}")
-    _print("\n".join([*outcome.story, f"seed {seed}: {violation}"]))
+    _print("\n".join([*outcome.log_lines, f"seed {seed}: {violation}"]))
 
 
 # Results --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What people do in a history."""
+"""Actions of people in a history."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.simulation.promises import MAX_ACTIVE_KEYS
 MAX_BOOKINGS = 6
 MAX_INQUIRIES = 5
 MAX_BURST = 10
-"""Maximum number of messages that somebody writes while another reconnects."""
+"""Maximum number of messages that one member writes while the other reconnects."""
 KEPT_REFUSALS = (400, 404, 409, 422)
-"""The statuses of refusals that are final: every repeated call gets the same one."""
+"""Statuses of refusals that are stored under the key: a repeated call gets the same response."""
 
 
 _S = BookingStatus
@@ -48,12 +48,12 @@ _USUAL_STATUSES = {
     "move_money": (_S.PAID, _S.DISPUTED, _S.COMPLETED),
     "lose_response": (_S.PENDING, _S.PAID, _S.DISPUTED, _S.COMPLETED),
 }
-"""The statuses of the bookings that actions are mostly about."""
+"""The statuses of the bookings that most actions of a name pick."""
 
 
 @define(eq=False)
 class Actors:
-    """The people of a history, and the book of what they were told."""
+    """The people of a history, and the responses that were acknowledged to them."""
 
     cluster: Cluster
     customers: Sequence[Client]
@@ -62,21 +62,21 @@ class Actors:
     admin: Client
     chats: Sequence[ChatClient]
     tab: ChatClient
-    """A second browser of the first customer, which signs out."""
+    """A second browser of the first customer, which may sign out."""
     environment: Environment
     acknowledged: list[tuple[int, Mapping[str, Any]]] = field(factory=list)
-    """Each record of a booking that an answer to a change had, with the booking's id."""
+    """The booking's id and record of each response to a change."""
     booking_keys: set[str] = field(factory=set)
-    """The keys under which bookings were asked for."""
+    """The idempotency keys of booking requests that may have made a booking."""
     messages: dict[str, int] = field(factory=dict)
-    """The acknowledged messages: their ids by their contents."""
+    """The ids of the acknowledged messages, by content."""
     once_disabled: set[int] = field(factory=set)
-    """The people whose accounts were disabled, for a while at least: they get few mails."""
-    made_before: int = 0
-    """The bookings that there were when the history began."""
+    """The people whose accounts were disabled for some time, who need not get all mails."""
+    initial_booking_count: int = 0
+    """The number of bookings before the history began."""
 
     async def act(self, action: Action) -> None:
-        self.cluster.world.tell(f"action: {action.name} {action.first} {action.second}")
+        self.cluster.world.log(f"action: {action.name} {action.first} {action.second}")
         owner = self if hasattr(self, action.name) else self.environment
         first = await self.environment.aim(action.first, _USUAL_STATUSES.get(action.name, ()))
         await getattr(owner, action.name)(first, action.second)
@@ -121,7 +121,7 @@ class Actors:
             return None
         number: int = answer.body["booking"]["id"]
         if number in self.environment.booking_ids:
-            self.cluster.world.accuse(f"booking {number} was made by two keys")
+            self.cluster.world.report_violation(f"booking {number} was made by two keys")
         self.environment.booking_ids.append(number)
         return number
 
@@ -139,10 +139,12 @@ class Actors:
             *(self._make_booking(client, "/bookings", each) for each in wanted)
         )
         if None not in made:
-            self.cluster.world.accuse(f"the credit of booking {booking.id} was used twice")
+            self.cluster.world.report_violation(
+                f"the credit of booking {booking.id} was used twice"
+            )
 
     async def act_on_time(self, first: int, second: int) -> None:
-        """Act at the very moment of a deadline, or too early."""
+        """Act exactly at a deadline, or too early."""
         if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:
@@ -187,8 +189,7 @@ class Actors:
         await self._move_as_customer(first, "dispute/withdraw", records=False)
 
     async def pay(self, first: int, second: int) -> None:
-        """Open the hosted page and act on it, at once or later; the processor is no part of what
-        fails here."""
+        """Open the hosted page and complete it, at once or later; that call never fails."""
         answer = await self._move_as_customer(first, "checkout", records=False)
         if answer is not None and answer.status < 300:
             page = answer.body["checkout_url"].rpartition("/")[2]
@@ -227,7 +228,7 @@ class Actors:
     async def _move(
         self, client: Client, number: int, move: str, body: Any, *, records: bool = True
     ) -> Answer | None:
-        """Some callers change only the version that they were last shown (If-Match)."""
+        """Call an action of a booking. Some callers send the version that they know as If-Match."""
         known = [record["version"] for at, record in self.acknowledged if at == number]
         version = self.cluster.world.pick("has read", (None, None, *known[-1:]))
         answer = await client.call("POST", f"/bookings/{number}/{move}", body, version=version)
@@ -236,7 +237,7 @@ class Actors:
             self.acknowledged.append((number, record))
             if version is not None and record["version"] > version + 1:
                 text = f"booking {number}: a change of version {version} made {record['version']}"
-                self.cluster.world.accuse(text)
+                self.cluster.world.report_violation(text)
         return answer
 
     # Messages -------------------------------------------------------------------------------
@@ -258,7 +259,7 @@ class Actors:
             self.messages[content] = number
 
     async def reconnect(self, first: int, second: int) -> None:
-        """A member of the chat loses the connection, and the other writes meanwhile."""
+        """A member of the chat loses the connection, and the other member writes meanwhile."""
         self.chats[first % 2].disconnect()
         for _ in range(1 + second % MAX_BURST):
             await self.send_by_channel(first + 1, 0)
@@ -266,7 +267,7 @@ class Actors:
     # Credentials ----------------------------------------------------------------------------
 
     async def revoke_session(self, first: int, _: int) -> None:
-        """A customer signs out; the first and the chat's customer stay."""
+        """The last customer signs out, who has no part in the chat."""
         if not self.customers[-1].is_leaving:
             await self.customers[-1].sign_out()
 
@@ -286,7 +287,7 @@ class Actors:
             await self.tab.client.sign_out()
 
     async def make_keys(self, _: int, __: int) -> None:
-        """The subscriber makes as many keys as an account may have, in one moment (I9)."""
+        """The subscriber makes as many keys as an account may have, at the same time (I9)."""
         owner = self.customers[0]
         body = {"name": "crm", "permissions": ["read"]}
         await asyncio.gather(
@@ -296,7 +297,7 @@ class Actors:
             keys = await view.accounts.api_keys_of(owner.user_id)
         active = sum(key.is_active(self.cluster.shared.clock.wall()) for key in keys)
         if active > MAX_ACTIVE_KEYS:
-            self.cluster.world.accuse(f"an account has {active} active keys")
+            self.cluster.world.report_violation(f"an account has {active} active keys")
 
     async def flood(self, first: int, second: int) -> None:
         """A stranger sends more inquiries than an address may (I9)."""
@@ -310,10 +311,10 @@ class Actors:
                 admitted += answer.status == 201
         is_one_window = self.cluster.shared.clock.wall() - began < HOUR / 2
         if admitted > MAX_INQUIRIES and is_one_window:
-            world.accuse(f"{admitted} inquiries of one address were admitted")
+            world.report_violation(f"{admitted} inquiries of one address were admitted")
 
     async def disable(self, first: int, second: int) -> None:
-        """Disable an account for a while, or for good if its owner takes no part in the chat."""
+        """Disable an account and mostly enable it again, always for members of the chat."""
         people = (*self.customers[1:], *self.staff)
         client = people[first % len(people)]
         decision = (None, *BookingsOfDisabled)[second % (1 + len(BookingsOfDisabled))]
@@ -327,7 +328,7 @@ class Actors:
             await client.sign_in()
 
     async def pay_less(self, first: int, second: int) -> None:
-        """The processor takes less than was ordered, by a defect of its own."""
+        """The processor charges less than was ordered, as a fault of its own."""
         booking = await self.environment.pick(first)
         if booking is not None and booking.status is BookingStatus.PENDING:
             await self.accept(first, second)
@@ -341,7 +342,7 @@ class Actors:
         await fake.sandbox.simulate_checkout(page, "succeed")
 
     async def lose_response(self, first: int, second: int) -> None:
-        """Money moves, but the response and its event are lost, maybe over the end of a day."""
+        """Money moves, but the response and its event are lost, for up to 25 hours."""
         if (booking := await self.environment.pick(first)) is None:
             return
         kind = ("timeout_before", "timeout_after", "error_500_after")[second % 3]
@@ -370,7 +371,7 @@ class Actors:
             await self.cluster.fake.sandbox.complete_payee(page)
 
     async def advance(self, first: int, second: int) -> None:
-        """Take a booking one step along its usual way."""
+        """Take the next step of a booking towards its payout."""
         if (booking := await self.environment.pick(first)) is None:
             return
         match booking.status:

@@ -1,4 +1,4 @@
-"""Checks after every step (decision 0047) of the service's and the processor's books.
+"""Checks after every step (decision 0047) of the service's and the processor's data.
 
 Only changed rows are checked again; rows are immutable values, so changes are detected.
 """
@@ -19,7 +19,7 @@ from staffbooking_core.domain.payments.processor import CheckoutStatus, RefundSt
 from staffbooking_core.domain.reconciliation.invariants import find_invariant_violations
 from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.representations.bookings import booking_record
-from tests.simulation.deployment import LONG_RETENTION, Scenes
+from tests.simulation.deployment import LONG_RETENTION, SimulatedScenarios
 from tests.simulation.promises import (
     FAILURES_TO_DISABLE,
     HELD_STATUSES,
@@ -31,14 +31,14 @@ from tests.simulation.promises import (
 class InvariantChecks:
     """Checks the invariants and caches the rows already checked."""
 
-    def __init__(self, world: Scenes) -> None:
-        self._world = world
+    def __init__(self, scenarios: SimulatedScenarios) -> None:
+        self._scenarios = scenarios
         self._checked_bookings: dict[int, AuditedBooking] = {}
         self._checked_intents: dict[int, str] = {}
 
     async def find_faults(self) -> list[str]:
-        """Violations in the rows that were not checked before."""
-        everything = await self._world.scene.audited_bookings()
+        """The violations in rows that were not checked before."""
+        everything = await self._scenarios.scene.audited_bookings()
         new = [
             one
             for one in everything
@@ -56,16 +56,16 @@ class InvariantChecks:
         return [*found, *await self._processor_faults(bookings)]
 
     async def _promise_faults(self, booking: Booking) -> list[str]:
-        scene = self._world.scene
+        scene = self._scenarios.scene
         found = [*find_broken_promises(booking, await scene.now())]
         found += await find_missing_events(scene.ports, booking)
         return [f"booking {booking.id}: {fault}" for fault in found]
 
     async def _endpoint_faults(self) -> list[str]:
-        """Endpoints that were disabled before so many of their deliveries failed in a row. The
-        reason has their number, since a late success sets the count to 0."""
-        webhooks = self._world.webhooks
-        async with self._world.scene.ports.store.read_view() as view:
+        """Endpoints that were disabled after too few failures in a row. The number is read from the
+        reason, since a late success resets the count to 0."""
+        webhooks = self._scenarios.webhooks
+        async with self._scenarios.scene.ports.store.read_view() as view:
             endpoints = [await view.webhooks.endpoint(one.id) for _, one in webhooks.endpoints]
         return [
             f"endpoint {one.id} was disabled: {one.disabled_reason}"
@@ -75,9 +75,9 @@ class InvariantChecks:
         ]
 
     async def _credit_faults(self, bookings: Sequence[Booking]) -> list[str]:
-        """A reported absence has a priority rebooking until it is withdrawn. A cancellation by the
-        staff member, or with their account, has one of its own."""
-        async with self._world.scene.ports.store.read_view() as view:
+        """Reported absences without a rebooking credit, and withdrawn ones with a credit. A
+        cancellation by the staff member, or with their account, has a credit of its own."""
+        async with self._scenarios.scene.ports.store.read_view() as view:
             credits = {one.id: await view.bookings.rebooking_credit(one.id) for one in bookings}
         return [
             f"booking {one.id}: the reported absence and its credit differ"
@@ -87,7 +87,7 @@ class InvariantChecks:
         ]
 
     def _unversioned_changes(self, new: Sequence[AuditedBooking]) -> Iterator[str]:
-        """Bookings whose record has changed, and their version has not risen (CONTRACT 10)."""
+        """Bookings whose record has changed without a higher version (CONTRACT 10)."""
         for one in new:
             seen = self._checked_bookings.get(one.booking.id)
             if seen is None or one.booking.version > seen.booking.version:
@@ -97,7 +97,7 @@ class InvariantChecks:
 
     async def _processor_faults(self, bookings: Sequence[Booking]) -> list[str]:
         found: list[str] = []
-        now = await self._world.scene.now()
+        now = await self._scenarios.scene.now()
         for booking in bookings:
             body = await self._intent_body(booking.id)
             if body is not None and body != self._checked_intents.get(booking.id):
@@ -106,7 +106,7 @@ class InvariantChecks:
         return found
 
     async def _intent_body(self, intent_id: int) -> str | None:
-        return await self._world.book.read(
+        return await self._scenarios.fake_store.read(
             lambda view: view.get(documents.INTENT_KIND, str(intent_id))
         )
 
@@ -121,7 +121,7 @@ def _is_unchanged(one: AuditedBooking, seen: AuditedBooking | None) -> bool:
 
 
 def _visible(booking: Booking) -> dict[str, object]:
-    """What an admin reads of a booking, without its version."""
+    """The record of a booking for an admin, without its version."""
     return {**booking_record(booking, Party.ADMIN, LONG_RETENTION), "version": None}
 
 
@@ -131,7 +131,7 @@ def _booking_faults(one: AuditedBooking) -> Iterator[str]:
 
 
 def _is_withdrawn(booking: Booking) -> bool:
-    """Whether the last absence that was reported was withdrawn."""
+    """Whether the last reported absence was withdrawn."""
     triggers = [entry.trigger for entry in booking.timeline]
     number = len(triggers) - 1 - triggers[::-1].index(Trigger.NO_SHOW)
     return triggers[number + 1 : number + 2] == [Trigger.WITHDRAW]
@@ -154,10 +154,10 @@ def _unbalanced_netting(bookings: Sequence[Booking]) -> Iterator[str]:
 def _processor_overpaid(
     booking: Booking, intent: machine.FakeIntent, now: datetime
 ) -> Iterator[str]:
-    """Violations in the processor's book; money that was moved there manually is not counted.
+    """Violations in the processor's records; money that was moved there manually is not counted.
 
     A payment that is too low waits for an operator and does not pay the booking, so that the
-    customer may pay the whole price besides.
+    customer may pay the whole price too.
     """
     amounts = [charge.payment.amount for charge in intent.charges]
     charged = sum(amounts)

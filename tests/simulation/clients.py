@@ -1,4 +1,4 @@
-"""Clients of the servers: they repeat what they got no answer to, and remember every answer."""
+"""Clients of the servers, which repeat calls without a response and check every response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPECTED_CODES = ("unavailable", "processor_unavailable")
 
 @define(eq=False)
 class Client:
-    """Somebody who calls the service, by session or by API key."""
+    """A caller of the service, by session or by API key."""
 
     cluster: Cluster
     name: str
@@ -35,13 +35,13 @@ class Client:
     api_key: str = ""
     is_leaving: bool = False
     credentials_end: float | None = None
-    """The loop's time at which the end of the credentials was acknowledged."""
+    """The loop's time at which the revocation of the credentials was acknowledged."""
     ended_header: tuple[bytes, bytes] | None = None
-    """The header with these credentials. A call may have those of an earlier session."""
+    """The header with the revoked credentials. A call may have those of an earlier session."""
     _numbers: count[int] = field(factory=lambda: count(1))
 
     async def sign_in(self) -> None:
-        """Begin a new session, unless the client is signing out; the earlier one ends by itself."""
+        """Begin a new session, unless the client is signing out. The earlier one expires later."""
         if self.is_leaving:
             return
         world = self.cluster.world
@@ -59,7 +59,7 @@ class Client:
             self.note_end(header)
 
     def note_end(self, header: tuple[bytes, bytes]) -> None:
-        """Note that the end of the credentials in a header was acknowledged."""
+        """Note that the revocation of the credentials in a header was acknowledged."""
         self.credentials_end, self.ended_header = self.cluster.world.loop.time(), header
 
     def next_key(self) -> str:
@@ -73,8 +73,8 @@ class Client:
         key: str | None = None,
         version: int | None = None,
     ) -> Answer | None:
-        """Call until there is an answer, with the same Idempotency-Key; None where none came. With
-        a version, it is the only one that may be changed."""
+        """Repeat a call with the same Idempotency-Key until there is a final response; None without
+        one. `version` is sent as If-Match."""
         headers = [*self.headers()]
         if version is not None:
             headers.append((b"if-match", b'"%d"' % version))
@@ -90,7 +90,7 @@ class Client:
     async def _send(
         self, method: str, path: str, headers: Headers, body: Mapping[str, Any] | None
     ) -> Sequence[Answer]:
-        """The answers to a request, which may arrive twice, at the same or at another server."""
+        """The responses to a request, which may reach the same server or two servers twice."""
         world, began = self.cluster.world, self.cluster.world.loop.time()
         sent_at = world.now()
         fault, _ = world.decide(f"{self.name} {method} {path}", (Fault.REPEAT,))
@@ -103,14 +103,14 @@ class Client:
             elif isinstance(found, BaseException):
                 raise found
             else:
-                world.tell(f"{self.name} {method} {path}: {found.status}")
-                self._judge(method, path, headers, found, began)
+                world.log(f"{self.name} {method} {path}: {found.status}")
+                self._check_answer(method, path, headers, found, began)
                 answers.append(found)
         bodies = [answer.body for answer in answers if answer.status < 300]
         lifetime = self.cluster.shared.policy.idempotency_lifetime
         is_key_kept = world.now() - sent_at < lifetime  # Else the later one is a new request.
         if method == "POST" and is_key_kept and any(each != bodies[0] for each in bodies):
-            world.accuse(f"{self.name} {method} {path}: one key has two answers")
+            world.report_violation(f"{self.name} {method} {path}: one key has two answers")
         return answers
 
     def headers(self) -> Headers:
@@ -125,17 +125,19 @@ class Client:
         servers = self.cluster.servers()
         return self.cluster.world.pick(self.name, servers) if servers else None
 
-    def _judge(
+    def _check_answer(
         self, method: str, path: str, headers: Headers, answer: Answer, began: float
     ) -> None:
-        """No answer is a fault of the service, and none comes to ended credentials (I8)."""
+        """Report unexpected server errors, and successes of revoked credentials (I8)."""
         world = self.cluster.world
         if answer.status >= 500 and answer.body["code"] not in EXPECTED_CODES:
-            world.accuse(f"{method} {path} was answered with {answer.status}: {answer.body}")
+            world.report_violation(
+                f"{method} {path} was answered with {answer.status}: {answer.body}"
+            )
         ended = self.credentials_end
         has_ended = ended is not None and began > ended and self.ended_header in headers
         if has_ended and answer.status < 400:
-            world.accuse(f"{self.name} acts by credentials that were revoked")
+            world.report_violation(f"{self.name} acts by credentials that were revoked")
 
 
 def _is_in_progress(answer: Answer) -> bool:
@@ -145,15 +147,15 @@ def _is_in_progress(answer: Answer) -> bool:
 
 @define(eq=False)
 class ChatClient:
-    """A member of a conversation with a connection to the channel, which it opens again when it
-    ends, and asks for what it missed."""
+    """A member of a conversation with a connection to the channel, which reconnects when the
+    connection ends, and requests the messages that it missed."""
 
     client: Client
     conversation_id: int
     opened_at: float | None = None
     """The loop's time at which the present connection was opened; None without one."""
     received: list[int] = field(factory=list)
-    """The ids of the messages in the order in which they came, over all connections."""
+    """The ids of the messages in the order of their arrival, over all connections."""
     contents: list[str] = field(factory=list)
     _socket: Socket | None = None
     _acks: dict[str, asyncio.Future[int | None]] = field(factory=dict)
@@ -191,7 +193,7 @@ class ChatClient:
 
     def _take(self, message: Mapping[str, Any], last: int) -> None:
         if message["id"] <= last:
-            self.client.cluster.world.accuse(
+            self.client.cluster.world.report_violation(
                 f"{self.client.name} got message {message['id']} after {last}"
             )
         if message["id"] not in self.received:
@@ -203,7 +205,7 @@ class ChatClient:
             ack.set_result(message_id)
 
     async def send(self, content: str) -> int | None:
-        """Send until the message is acknowledged; returns its id, or None if it never was."""
+        """Send a message until it is acknowledged; returns its id, or None if it never was."""
         client_id = self.client.next_key()
         for _ in range(MAX_TRIES):
             if self._socket is not None:

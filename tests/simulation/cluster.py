@@ -1,5 +1,4 @@
-"""All that a history consists of: what the processes share, and the processes, which are started
-again when they have died."""
+"""The processes of a history, which are restarted after they died, and what they share."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from tests.simulation.world import World
 from tests.support.memory_deployment import memory_ports
 
 START_SECONDS = 0.5
-"""Virtual seconds until a dead process is started again."""
+"""Virtual seconds until a dead process is restarted."""
 
 _SERVER_COUNT = _WORKER_COUNT = 2
 
@@ -34,14 +33,14 @@ class Cluster:
     world: World
     storage: SharedStore
     shared: Ports
-    """Ports without faults and processes: what an operator's console would see."""
-    book: MemoryFakeDocumentStore
+    """Ports without faults, outside of the processes, as an operator's command line has them."""
+    fake_store: MemoryFakeDocumentStore
     fake: FakeProcessor
     processes: list[Server | Worker] = field(factory=list)
     _bus: Bus = field(init=False)
     _starts: count[int] = field(factory=lambda: count(1))
     _machine_skew: timedelta = timedelta()
-    """How far the clock of the one machine is ahead, on which all processes of a file run."""
+    """How far the clock of the machine is ahead on which all processes of a SQLite file run."""
 
     def __attrs_post_init__(self) -> None:
         self._bus = Bus(self.world, is_joined=self.storage.has_own_clock)
@@ -64,18 +63,18 @@ class Cluster:
             if isinstance(store, SqlStore):
                 await store.close()
         except StoreUnavailable as error:
-            self.world.tell(f"{process.name} can't start: {error.reason}")
+            self.world.log(f"{process.name} can't start: {error.reason}")
         finally:
             process.kill()
 
     async def watch(self) -> None:
-        """Start dead processes again, until cancelled."""
+        """Restart dead processes, until cancelled."""
         while True:
             await asyncio.sleep(START_SECONDS)
             for process in [each for each in self.processes if not each.is_alive]:
                 await process.end()
                 self.processes.remove(process)
-                self.world.tell(f"{process.name} starts")
+                self.world.log(f"{process.name} starts")
                 self._start(type(process)(self.world, process.name))
 
     def servers(self) -> Sequence[Server]:
@@ -96,7 +95,7 @@ class Cluster:
             each.skew = by
 
     async def lose_power(self) -> None:
-        self.world.tell("the power fails")
+        self.world.log("the power fails")
         await self.storage.lose_power(self._kill_all)
 
     def heal(self) -> None:
@@ -108,7 +107,7 @@ class Cluster:
             process.skew = timedelta()
 
     def restart_workers(self) -> None:
-        """Stop the workers, as SIGTERM does; `watch` starts them again."""
+        """Stop the workers, as SIGTERM does; `watch` restarts them."""
         for process in self.processes:
             if isinstance(process, Worker):
                 process.stop()
@@ -132,11 +131,11 @@ async def make_cluster(
     fee_ppm: int,
 ) -> Cluster:
     """The shared parts of a history: store, processor, receivers, mail."""
-    store, book = await storage.open(), MemoryFakeDocumentStore()
+    store, fake_store = await storage.open(), MemoryFakeDocumentStore()
     clock = WorldClock(world, store)
     refs = count(1)
     fake = FakeProcessor(
-        book,
+        fake_store,
         clock,
         base_url=POLICY.base_url,
         secret=b"events",
@@ -147,4 +146,4 @@ async def make_cluster(
     shared = memory_ports(LONG_RETENTION, store=store, clock=clock)
     payments = CheckedProcessor(fake, world, payout_faults)
     shared = evolve(shared, payments=payments, sandbox=fake.sandbox)
-    return Cluster(world, storage, shared, book, fake)
+    return Cluster(world, storage, shared, fake_store, fake)

@@ -1,4 +1,4 @@
-"""What the processes of a history share besides their store: people, the processor, receivers."""
+"""Parts that the processes of a history share besides their store: people, processor, receivers."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ LONG_RETENTION = evolve(
     webhook_delivery_retention=10_000 * DAY,
     processor_event_retention=10_000 * DAY,
 )
-"""Deliveries and processor events are kept: at its end a history is checked as a whole."""
+"""Keeps deliveries and processor events, since the end of a history checks all of them."""
 
 
 @contextmanager
 def watch_payouts() -> Iterator[dict[int, str]]:
-    """What is wrong with each payout that is claimed in order to be sent, by operation; empty if
-    nothing is. It is judged in the transaction of its claim: nothing that is committed after that
-    can stop the payout."""
+    """The faults of each payout that is claimed in order to be sent, by operation; empty if there
+    are none. A payout is checked in the transaction of its claim, since nothing that is committed
+    later can stop it."""
     faults: dict[int, str] = {}
     prepare = operations._prepare
 
-    async def judge(tx: Transaction, ports: Ports, operation: Operation, *given: Any) -> Any:
+    async def prepare_and_check(
+        tx: Transaction, ports: Ports, operation: Operation, *given: Any
+    ) -> Any:
         claimed = await prepare(tx, ports, operation, *given)
         command = operation.command
         if claimed is not None and not claimed.look_up and isinstance(command, PayOut):
@@ -56,13 +58,13 @@ def watch_payouts() -> Iterator[dict[int, str]]:
             faults[operation.id] = _payout_fault(booking, command, is_disabled=is_disabled)
         return claimed
 
-    with mock.patch.object(operations, "_prepare", judge):
+    with mock.patch.object(operations, "_prepare", prepare_and_check):
         yield faults
 
 
 @frozen
 class CheckedProcessor:
-    """The processor, which finds fault with payouts that a booking did not owe when they were
+    """The processor; reports a violation for payouts that the booking did not owe when they were
     claimed."""
 
     inner: FakeProcessor
@@ -76,7 +78,7 @@ class CheckedProcessor:
         self, command: PayOut, key: OperationKey, timeout_seconds: float
     ) -> PayoutState:
         if fault := self.payout_faults.get(key.op_id, "nobody claimed it"):
-            self.world.accuse(
+            self.world.report_violation(
                 f"booking {key.intent_id}: a payout of {command.amount} while {fault}"
             )
         return await self.inner.pay_out(command, key, timeout_seconds)
@@ -117,20 +119,20 @@ class SimulatedScenario(BookingScenario):
 
 
 @frozen
-class Scenes:
-    """The users of a history, the processor's book, and the webhook endpoints."""
+class SimulatedScenarios:
+    """The scenarios of a history, the fake processor's documents, and the webhook endpoints."""
 
-    scenes: tuple[SimulatedScenario, ...]
+    by_pair: tuple[SimulatedScenario, ...]
     """One for each pair of a customer and a companion."""
-    book: MemoryFakeDocumentStore
+    fake_store: MemoryFakeDocumentStore
     webhooks: WebhookEndpoints
 
     @property
     def scene(self) -> SimulatedScenario:
         """The scenario for actions that any person may take."""
-        return self.scenes[0]
+        return self.by_pair[0]
 
     @property
     def companions(self) -> tuple[SimulatedScenario, ...]:
-        """One scene for each companion."""
-        return tuple({scene.staff: scene for scene in self.scenes}.values())
+        """One scenario for each companion."""
+        return tuple({scene.staff: scene for scene in self.by_pair}.values())

@@ -1,5 +1,5 @@
-"""What the world around the people does in a history: the processor, banks, operators, receivers,
-time and machines."""
+"""Actions of a history that are not people's: of the processor, banks, operators, receivers, time
+and machines."""
 
 from __future__ import annotations
 
@@ -55,24 +55,24 @@ PAYOUT_DECISIONS = (
     refunds.retry_refunds,
 )
 REFUSALS = (RuleBroken, ProcessorError, ProcessorUnavailable)
-"""What operators and the processor's dashboard may be told."""
+"""Errors that operators and the processor's dashboard may get."""
 SKEWS = (-20, -3, 3, 20, 600)
-"""Seconds by which clocks are ahead; with the last one a process may write nothing."""
+"""Seconds by which clocks are ahead. With the last one, a process must refuse to write."""
 SMALL_SKEWS = (-3, 3)
-"""Seconds by which the clock of the one machine of a file is set: less than a lease lasts."""
+"""Seconds by which the clock of the machine of a SQLite file is set: less than a lease."""
 
 
 @define(eq=False)
 class Environment:
     cluster: Cluster
     people: Sequence[Client]
-    """Those who sign in again after some time."""
+    """The clients that sign in again when time has passed."""
     staff: Sequence[Client]
     webhooks: WebhookEndpoints
     booking_ids: list[int] = field(factory=list)
-    """Bookings whose making was acknowledged."""
+    """Bookings whose creation was acknowledged."""
     manually_moved: set[int] = field(factory=set)
-    """Bookings whose money was moved in the processor's own dashboard."""
+    """Bookings whose money was moved manually at the processor."""
     overturned: Counter[int] = field(factory=Counter)
     """How often a bank changed its verdict, by booking."""
     has_lost_events: bool = False
@@ -85,8 +85,8 @@ class Environment:
                 await self.cluster.fake.sandbox.chargeback(booking.id, outcome)
 
     async def appeal(self, first: int, second: int) -> None:
-        """A bank decides a chargeback, and changes its verdict some times: soon after another, so
-        that what the processor said before is read late."""
+        """A bank decides a chargeback, and changes its verdict several times in short intervals, so
+        that an earlier state of the processor may be read late."""
         if (booking := await self.pick(first)) is None:
             return
         verdict = ("won", "lost")[second % 2]
@@ -141,9 +141,9 @@ class Environment:
                 self.webhooks.set_behaviour(first, behaviour)
 
     async def jump_business(self, first: int, second: int) -> None:
-        """Move business time on: mostly to the next time that matters to a booking. Before weeks
-        the service polls events, since a loss for longer than the processor lists events could
-        only be found by reconciliation."""
+        """Move business time ahead, in half of the cases to the next deadline of a booking. The
+        service polls events before a jump of weeks: events that are lost for longer than the
+        processor lists them are found by reconciliation only."""
         booking = await self.pick(first) if second % 2 else None
         now = await self.cluster.shared.clock.business()
         by = BUSINESS_TIME_JUMPS[second // 2 % len(BUSINESS_TIME_JUMPS)]
@@ -161,13 +161,13 @@ class Environment:
         await self.advance_wall(REAL_TIME_WAITS[first % len(REAL_TIME_WAITS)])
 
     async def advance_wall(self, by: timedelta) -> None:
-        """Time passes while nothing happens, and people sign in again."""
+        """Let time pass without work, as if the machines were off; then people sign in again."""
         self.cluster.world.advance(by)
         for client in self.people:
             await client.sign_in()
 
     async def jump_to(self, at: datetime) -> None:
-        with suppress(RuleBroken):  # It is over already.
+        with suppress(RuleBroken):  # The time is past already.
             await sandbox.set_clock(self.cluster.shared, at)
 
     async def crash(self, first: int, _: int) -> None:
@@ -194,15 +194,15 @@ class Environment:
         return self.cluster.processes[number % len(self.cluster.processes)]
 
     async def aim(self, number: int, statuses: Collection[BookingStatus]) -> int:
-        """A number by which `pick` gives a booking with one of the statuses, mostly and if there
-        is one; the same number without statuses."""
+        """A number for which `pick` returns a booking with one of the statuses, in four of five
+        cases and if there is one; otherwise the given number."""
         async with self.cluster.shared.store.read_view() as view:
             found = [await view.bookings.booking(each) for each in self.booking_ids if statuses]
         fitting = [at for at, one in enumerate(found) if one is not None and one.status in statuses]
         return fitting[number % len(fitting)] if fitting and number % 5 else number
 
     async def pick(self, number: int) -> Any:
-        """A booking as stored now, if any was acknowledged."""
+        """The stored booking of a number; None before the first acknowledged booking."""
         if not self.booking_ids:
             return None
         async with self.cluster.shared.store.read_view() as view:

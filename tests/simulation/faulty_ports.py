@@ -1,4 +1,4 @@
-"""The ports of one simulated process, over what all processes share."""
+"""The ports of one simulated process, with faults and delays before the shared adapters."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ READ_SECONDS = (0.0, 0.0, 0.0, 0.1)
 
 
 ANSWER_SECONDS = (0.0, 0.0, 0.0, 0.0, 0.2, 3.0)
-"""Seconds from the effect of a call of the processor until the process has its answer. An answer
-that tells of a state may be outdated by then."""
+"""Seconds from the effect of a call of the processor until the process has its response. A state in
+the response may be outdated by then."""
 
 
 MAX_REQUEST_AGE = timedelta(minutes=1)
-"""A request that has not reached the processor by then never does: time has leapt meanwhile."""
+"""Requests that time jumps keep longer than this from the processor never reach it."""
 
 
 def _store_fails() -> NoReturn:
@@ -99,7 +99,7 @@ class WorldClock:
 
 
 class _Interleaved:
-    """A reader of the store, before each of whose reads others may run."""
+    """A reader of the store that lets other tasks run before each read."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
@@ -165,10 +165,12 @@ class FaultyStore:
     def _check_write(self) -> None:
         self.process.check_connection()
         if abs(self.process.skew) > MAX_CLOCK_SKEW:
-            self.process.world.accuse(f"{self.process.name} writes, though its clock is wrong")
+            self.process.world.report_violation(
+                f"{self.process.name} writes, though its clock is wrong"
+            )
 
     async def _before_commit(self) -> None:
-        """A transaction takes time, in which its process may die, and may not be committed."""
+        """Let time pass before the commit, in which the process may die; the commit may fail."""
         faults = (Fault.CRASH, Fault.FAIL)
         fault, seconds = self.process.world.decide(f"{self.process.name} commits", faults)
         await asyncio.sleep(seconds)
@@ -189,7 +191,8 @@ class FaultyStore:
 
 
 class _Reading(AbstractAsyncContextManager[ReadView]):
-    """The context of a read, which is no generator: there are a thousand in a history."""
+    """The context of a read. It is a class, which is faster than a generator: a history has a
+    thousand reads."""
 
     def __init__(self, store: FaultyStore) -> None:
         self._store = store
@@ -208,7 +211,7 @@ async def _nothing() -> None:
 
 @frozen
 class FaultyAdmission:
-    """Credentials are looked up in the store, and fail with it; counting never fails."""
+    """Lookups of credentials fail as the store does; counts of rate limits never fail."""
 
     process: Process
     inner: Admission
@@ -228,8 +231,8 @@ class FaultyAdmission:
 
 @frozen
 class FaultyProcessor:
-    """The processor over a network that is slow, to a process that dies. It has its own faults
-    besides (`FakeProcessor.sandbox`)."""
+    """The processor over a slow network, called by a process that may die. The fake has further
+    faults of its own (`FakeProcessor.sandbox`)."""
 
     process: Process
     inner: Any
@@ -259,9 +262,10 @@ class FaultyProcessor:
 
 
 async def _run_outside(work: Coroutine[Any, Any, T]) -> T:
-    """Run what goes on where it is called, whether or not the calling process lives."""
+    """Run work of the called side, which goes on if the calling process dies."""
     task = asyncio.get_running_loop().create_task(work, context=Context())
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # Nobody may ask.
+    # The calling process may be dead, and would leave an exception unread.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await asyncio.shield(task)
 
 
@@ -303,7 +307,7 @@ class FaultyNotifier:
 
 @frozen
 class LossyHints:
-    """Hints that are lost as messages are: a wait then takes its whole timeout."""
+    """Hints that may be lost: a wait then takes its whole timeout."""
 
     process: Process
     inner: Hints
@@ -321,17 +325,17 @@ class LossyHints:
 
 @define(eq=False)
 class Bus:
-    """What carries broadcasts between the servers: late, twice, or never."""
+    """Carries broadcasts between the servers: late, twice, or never."""
 
     world: World
     is_joined: bool
-    """Whether the servers hear each other at all: those of a SQLite file poll it instead."""
+    """Whether broadcasts reach other servers: those on a SQLite file poll it instead."""
     subscribers: list[tuple[Process, Subscriber]] = field(factory=list)
 
-    def tell(self, sender: Process, tell: Callable[[Subscriber], None]) -> None:
+    def send(self, sender: Process, deliver: Callable[[Subscriber], None]) -> None:
         for process, subscriber in list(self.subscribers):
             if process is sender:
-                tell(subscriber)
+                deliver(subscriber)
                 continue
             if not self.is_joined:
                 continue
@@ -341,14 +345,14 @@ class Bus:
             times = {Fault.DROP: 0, Fault.REPEAT: 2}.get(fault, 1) if fault else 1
             for number in range(times):
                 self.world.loop.call_later(
-                    seconds * (1 + number), self._arrive, process, tell, subscriber
+                    seconds * (1 + number), self._arrive, process, deliver, subscriber
                 )
 
     def _arrive(
-        self, process: Process, tell: Callable[[Subscriber], None], subscriber: Subscriber
+        self, process: Process, deliver: Callable[[Subscriber], None], subscriber: Subscriber
     ) -> None:
         if process.is_alive:
-            tell(subscriber)
+            deliver(subscriber)
 
 
 @frozen
@@ -358,11 +362,11 @@ class SimulatedPubSub:
 
     def publish_messages_stored(self) -> None:
         if self.process.is_alive:
-            self.bus.tell(self.process, lambda ears: ears.on_messages_stored())
+            self.bus.send(self.process, lambda subscriber: subscriber.on_messages_stored())
 
     def publish(self, broadcast: Broadcast) -> None:
         if self.process.is_alive:
-            self.bus.tell(self.process, lambda ears: ears.on_broadcast(broadcast))
+            self.bus.send(self.process, lambda subscriber: subscriber.on_broadcast(broadcast))
 
     @asynccontextmanager
     async def subscribe(self, subscriber: Subscriber) -> AsyncIterator[None]:
@@ -377,7 +381,7 @@ class SimulatedPubSub:
 def ports_of_process(
     process: Process, shared: Ports, store: AnyStore, bus: Bus, number: int
 ) -> Ports:
-    """The ports of a process. `number` makes its ids differ from those of others."""
+    """The ports of a process. `number` makes its ids differ from those of other processes."""
     clock = WorldClock(process.world, store, process)
     faulty: Store = FaultyStore(process, store)
     if isinstance(store, MemoryStore):  # It stands for PostgreSQL, which has a clock.

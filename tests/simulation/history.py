@@ -1,5 +1,5 @@
-"""Runs one history: people are added, actions begin at their times, the faults end, and what was
-acknowledged is compared with what is there."""
+"""Runs one history: adds people, begins the actions at their times, ends the faults, and compares
+what was acknowledged with what is stored."""
 
 from __future__ import annotations
 
@@ -40,32 +40,37 @@ from staffbooking_core.ports import Hint, Ports
 from staffbooking_http.channel import catch_up, hub
 from staffbooking_worker import webhook_dispatcher
 from tests.simulation.actors import Actors
-from tests.simulation.beginnings import INITIAL_STAGES, begin_booking
 from tests.simulation.checks import InvariantChecks
 from tests.simulation.clients import ChatClient, Client
 from tests.simulation.cluster import Cluster, make_cluster
-from tests.simulation.deployment import LONG_RETENTION, Scenes, SimulatedScenario, watch_payouts
+from tests.simulation.deployment import (
+    LONG_RETENTION,
+    SimulatedScenario,
+    SimulatedScenarios,
+    watch_payouts,
+)
 from tests.simulation.environment import Environment
-from tests.simulation.history_end import finish_bookings, mend_processor, sync_bookings
+from tests.simulation.history_end import finish_bookings, heal_processor, sync_bookings
+from tests.simulation.initial_bookings import INITIAL_STAGES, make_initial_booking
 from tests.simulation.plan import Plan, make_plan
-from tests.simulation.promises import find_untold
+from tests.simulation.promises import find_missing_notifications
 from tests.simulation.stores import SharedStore, open_shared_store
 from tests.simulation.webhook_endpoints import add_webhook_endpoints
 from tests.simulation.world import SimulatedLoop, Stuck, World
 from tests.support.memory_deployment import actor_of
 
 CHECK_INTERVAL_SECONDS = 0.5
-PATIENCE_SECONDS = 60.0
-"""Virtual seconds after the last action in which all clients get their answers."""
+RESPONSE_TIMEOUT_SECONDS = 60.0
+"""Virtual seconds after the last action in which each client gets its responses."""
 HOURLY_RATES = (5_030, 4_997)
-"""Cents whose fee or half is not whole."""
+"""Rates in cents whose fee or half is not a whole number of cents."""
 CALM_SECONDS = 6.0
 """Virtual seconds without faults in which all connected clients catch up."""
 LIVENESS_WAITS = (6 * MINUTE, 15 * MINUTE, 38 * MINUTE, *(10 * [SECOND]))
-"""The hour within which all due work is done, in leaps."""
+"""Jumps of the clock that add up to the hour within which all due work is done."""
 RESTART_SECONDS = 5
-"""Virtual seconds in which workers start and do what is due. Those that are stopped while they work
-may have claimed a batch, and give it back unsent."""
+"""Virtual seconds in which workers start and do the due work. Workers that are stopped may have
+claimed a batch, which they release unsent."""
 PAYEE_READINESS = ("at once", "completed", "to be completed")
 """When companions can be paid at the processor."""
 
@@ -76,7 +81,7 @@ class Outcome:
 
     trace_hash: str
     violations: Sequence[str]
-    story: Sequence[str]
+    log_lines: Sequence[str]
     fired: Sequence[str]
     """The names of the decisions that brought a fault."""
 
@@ -94,7 +99,7 @@ def _run_on_loop(plan: Plan, store: str) -> Outcome:
     logger.addHandler(errors)
     try:
         with (
-            _same_each_time(plan.seed),
+            _deterministic(plan.seed),
             open_shared_store(store, LONG_RETENTION) as storage,
             watch_payouts() as payout_faults,
         ):
@@ -108,8 +113,8 @@ def _run_on_loop(plan: Plan, store: str) -> Outcome:
 
 @contextmanager
 def _garbage_collected_at_the_end() -> Iterator[None]:
-    """Collect garbage once: it would take a fifth of a history's time. What was there before is
-    left out: modules, and what is made once in a process."""
+    """Collects garbage once, since the collection would take a fifth of a history's time. Objects
+    that existed before are left out."""
     gc.disable()
     gc.freeze()
     try:
@@ -120,7 +125,7 @@ def _garbage_collected_at_the_end() -> Iterator[None]:
 
 
 def find_failing_seed(seeds: Sequence[int], store: str) -> int:
-    """The first of the seeds whose history goes wrong, or 0."""
+    """The first of the seeds whose history has a violation, or 0."""
     logging.disable(logging.WARNING)
     # anyio drops the coroutine of a task that is cancelled before its first step, as in a process
     # that dies.
@@ -129,7 +134,7 @@ def find_failing_seed(seeds: Sequence[int], store: str) -> int:
 
 
 def _hash_of_any(_: object) -> int:
-    """Sets of such objects are in the order in which these were added."""
+    """One hash for all objects, so that sets of them keep the order of insertion."""
     return 0
 
 
@@ -138,9 +143,9 @@ def _name_of_asyncio() -> str:
 
 
 @contextmanager
-def _same_each_time(seed: int) -> Iterator[None]:
-    """Take chance and addresses in memory out of what differs between two runs of a history, and
-    what is asked for often and has one answer."""
+def _deterministic(seed: int) -> Iterator[None]:
+    """Makes each run of a history equal: random values come from the seed, and hashes do not depend
+    on addresses in memory. Also shortens polls, and removes calls that are slow."""
     chance = random.Random(seed)
     with (
         mock.patch.object(secrets, "token_hex", lambda size: chance.randbytes(size).hex()),
@@ -151,13 +156,13 @@ def _same_each_time(seed: int) -> Iterator[None]:
         mock.patch.object(CancelScope, "__hash__", _hash_of_any),
         mock.patch.object(Hint, "__hash__", _hash_of_any),
         mock.patch.object(anyio_loop, "current_async_library", _name_of_asyncio),
-        mock.patch.object(asgi_router, "format_exc", str),  # Of servers that die: nobody reads it.
+        mock.patch.object(asgi_router, "format_exc", str),  # Tracebacks of dying servers are slow.
     ):
         yield
 
 
 class _Errors(logging.Handler):
-    """Collects the errors that the service logs as unexpected."""
+    """Collects the unexpected errors that the service logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -186,16 +191,17 @@ async def _run(
     cluster = await make_cluster(
         *(world, storage, payout_faults), manual_payees=payees != "at once", fee_ppm=fee_ppm
     )
-    actors, scenes = await _add_people(cluster)
+    actors, scenarios = await _add_people(cluster)
     if payees == "completed":
-        for companion in scenes.companions:
+        for companion in scenarios.companions:
             await companion.onboard_payee()
     for number, stage in enumerate(chance.choices(INITIAL_STAGES, k=chance.randint(1, 4))):
-        made = await begin_booking(scenes.scenes[number], number, stage)
+        made = await make_initial_booking(scenarios.by_pair[number], number, stage)
         actors.environment.booking_ids.append(made.id)
     if chance.random() < 0.3:  # The admin's receiver, whose endpoint is close to being disabled.
-        scenes.webhooks.set_behaviour(-1, "not at all")
-    actors.made_before = len(actors.environment.booking_ids) + 1  # One has the conversation.
+        scenarios.webhooks.set_behaviour(-1, "not at all")
+    # The conversation has a booking too.
+    actors.initial_booking_count = len(actors.environment.booking_ids) + 1
     background: list[asyncio.Future[None]] = []
     try:
         cluster.start()
@@ -203,32 +209,32 @@ async def _run(
         listeners = (*actors.chats, actors.tab)
         background += [asyncio.ensure_future(chat.listen()) for chat in listeners]
         await asyncio.sleep(1)
-        await _act(plan, world, actors, InvariantChecks(scenes))
-        await _do_due_work(actors, scenes)
-        await _judge_messages(actors)
-        _judge_tab(actors)
+        await _act(plan, world, actors, InvariantChecks(scenarios))
+        await _finish_due_work(actors, scenarios)
+        await _check_messages(actors)
+        _check_tab(actors)
         await _end(cluster, background)
         by_hand = actors.environment.manually_moved
         if actors.environment.has_lost_events:
-            await sync_bookings(scenes.scene, by_hand)
-        for fault in await finish_bookings(scenes, verdict, by_hand):
-            world.accuse(fault)
-        await _judge_bookings(actors)
-        await _judge_verdicts(actors, scenes)
-        told = [
+            await sync_bookings(scenarios.scene, by_hand)
+        for fault in await finish_bookings(scenarios, verdict, by_hand):
+            world.report_violation(fault)
+        await _check_bookings(actors)
+        await _check_verdicts(actors, scenarios)
+        notified = [
             booking
             for booking in await _stored_bookings(actors)
             if not {booking.customer_id, booking.companion_id} & actors.once_disabled
         ]
-        for text in await find_untold(cluster.shared, told):
-            world.accuse(text)
+        for text in await find_missing_notifications(cluster.shared, notified):
+            world.report_violation(text)
     except Exception:
-        world.accuse(traceback.format_exc())
+        world.report_violation(traceback.format_exc())
     finally:
         await _end(cluster, background)
     for text in errors.found:
-        world.accuse(f"unexpected error: {text}")
-    return Outcome(world.trace_hash, world.violations, world.story, world.fired)
+        world.report_violation(f"unexpected error: {text}")
+    return Outcome(world.trace_hash, world.violations, world.log_lines, world.fired)
 
 
 async def _end(cluster: Cluster, background: list[asyncio.Future[None]]) -> None:
@@ -239,7 +245,7 @@ async def _end(cluster: Cluster, background: list[asyncio.Future[None]]) -> None
     await cluster.close()
 
 
-async def _add_people(cluster: Cluster) -> tuple[Actors, Scenes]:
+async def _add_people(cluster: Cluster) -> tuple[Actors, SimulatedScenarios]:
     shared, store = cluster.shared, cluster.shared.store
     people = [await add_subscriber(store), await add_user(store), await add_user(store)]
     companions = [
@@ -265,16 +271,16 @@ async def _add_people(cluster: Cluster) -> tuple[Actors, Scenes]:
     webhooks = await add_webhook_endpoints(
         shared, actor_of(people[0]), actor_of(people[1]), actor_of(boss)
     )
-    scenes = tuple(
+    by_pair = tuple(
         SimulatedScenario(shared, actor_of(person), actor_of(companion), actor_of(boss))
         for companion in companions
         for person in people
     )
-    known = Scenes(scenes, cluster.book, webhooks)
+    scenarios = SimulatedScenarios(by_pair, cluster.fake_store, webhooks)
     tab = ChatClient(await _sign_in(cluster, "tab", people[0].id), conversation.id)
     environment = Environment(cluster, (*customers, *staff, admin), staff, webhooks)
     actors = Actors(cluster, customers, staff, enterprise, admin, chats, tab, environment)
-    return actors, known
+    return actors, scenarios
 
 
 async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -> Client:
@@ -284,14 +290,14 @@ async def _sign_in(cluster: Cluster, name: str, user_id: int, email: str = "") -
 
 
 async def _act(plan: Plan, world: World, actors: Actors, checks: InvariantChecks) -> None:
-    """Begin each action at its time, check the invariants meanwhile, and end the faults."""
+    """Begin each action at its time, check the invariants meanwhile, then end the faults."""
     world.is_calm = False
     running: list[asyncio.Future[None]] = []
     try:
         await _begin_actions(plan, actors, checks, running)
         actors.cluster.heal()
         if running:
-            await asyncio.wait(running, timeout=PATIENCE_SECONDS)
+            await asyncio.wait(running, timeout=RESPONSE_TIMEOUT_SECONDS)
     finally:
         for task in running:
             task.cancel()
@@ -311,33 +317,33 @@ async def _begin_actions(
         while waiting and waiting[0].at <= passed:
             running.append(asyncio.ensure_future(actors.act(waiting.pop(0))))
         for fault in await checks.find_faults():
-            world.accuse(fault)
+            world.report_violation(fault)
         due = waiting[0].at if waiting else end
         await asyncio.sleep(min(max(due - passed, 0.001), CHECK_INTERVAL_SECONDS))
 
 
-async def _do_due_work(actors: Actors, scenes: Scenes) -> None:
-    """The faults have ended: within an hour the workers do all that is due."""
+async def _finish_due_work(actors: Actors, scenarios: SimulatedScenarios) -> None:
+    """Check that the workers do all due work within an hour after the end of the faults."""
     world, shared = actors.cluster.world, actors.cluster.shared
-    await mend_processor(scenes)
-    await actors.environment.webhooks.mend()
+    await heal_processor(scenarios)
+    await actors.environment.webhooks.heal()
     await asyncio.sleep(max(world.slow_until - world.loop.time(), 0) + CALM_SECONDS)
     for wait in LIVENESS_WAITS:
         world.advance(wait)
         actors.cluster.restart_workers()
         for _ in range(RESTART_SECONDS):
             await asyncio.sleep(1)
-            if not (left := await _left_work(shared)):
+            if not (left := await _undone_work(shared)):
                 break
         if wait < MINUTE and not left:
             return
-    for kind in await _left_work(shared):
-        world.accuse(f"work is left after an hour: {kind}")
+    for kind in await _undone_work(shared):
+        world.report_violation(f"work is left after an hour: {kind}")
 
 
-async def _left_work(shared: Ports) -> list[str]:
-    """The kinds of due work that is not done. Payouts are due until they are made, also while the
-    next try is not."""
+async def _undone_work(shared: Ports) -> list[str]:
+    """The kinds of due work that is not done. Payouts are left out: they are due until they are
+    made, even if their next attempt is not due."""
     now = shared.clock.wall()
     async with shared.store.read_view() as view:
         left = [str(one.kind) for one in await view.metrics.backlog(now) if one.kind != "payout"]
@@ -348,7 +354,7 @@ async def _left_work(shared: Ports) -> list[str]:
     return left
 
 
-async def _judge_messages(actors: Actors) -> None:
+async def _check_messages(actors: Actors) -> None:
     """I5: acknowledged messages are stored once, and everybody who is connected has them, in their
     order, without gaps."""
     world = actors.cluster.world
@@ -357,20 +363,20 @@ async def _judge_messages(actors: Actors) -> None:
     contents = [one.content for one in stored]
     ids = {one.content: one.id for one in stored}
     for content in sorted({each for each in contents if contents.count(each) > 1}):
-        world.accuse(f"the message {content!r} is stored {contents.count(content)} times")
+        world.report_violation(f"the message {content!r} is stored {contents.count(content)} times")
     for content, number in actors.messages.items():
         if ids.get(content) != number:
-            world.accuse(f"the acknowledged message {content!r} is lost")
+            world.report_violation(f"the acknowledged message {content!r} is lost")
     for each in actors.chats:
         if missed := [one.id for one in stored if one.id not in each.received]:
-            world.accuse(f"{each.client.name} never got the messages {missed}")
+            world.report_violation(f"{each.client.name} never got the messages {missed}")
 
 
-def _judge_tab(actors: Actors) -> None:
+def _check_tab(actors: Actors) -> None:
     """I8: no connection outlives its session."""
     opened_at, ended = actors.tab.opened_at, actors.tab.client.credentials_end
     if ended is not None and opened_at is not None and opened_at < ended:
-        actors.cluster.world.accuse("a connection outlives its session")
+        actors.cluster.world.report_violation("a connection outlives its session")
 
 
 async def _stored_bookings(actors: Actors) -> list[Booking]:
@@ -378,30 +384,30 @@ async def _stored_bookings(actors: Actors) -> list[Booking]:
         return [one.booking for one in await view.ledger.audited_bookings(0, 10_000)]
 
 
-async def _judge_verdicts(actors: Actors, scenes: Scenes) -> None:
-    """No verdict of a bank was booked as changed more often than the bank changed it."""
-    for one in await scenes.scene.audited_bookings():
+async def _check_verdicts(actors: Actors, scenarios: SimulatedScenarios) -> None:
+    """Check that no verdict of a bank was booked as changed more often than the bank changed it."""
+    for one in await scenarios.scene.audited_bookings():
         keys = [posting.key.rpartition(":") for posting in one.postings]
         changes = Counter(ref for ref, _, end in keys if ref.startswith("cb:") and end.isdigit())
         made = actors.environment.overturned[one.booking.id]
         booked = max(changes.values(), default=0)
         if booked > made:
             text = f"booking {one.booking.id}: {booked} changes of a verdict are booked, not {made}"
-            actors.cluster.world.accuse(text)
+            actors.cluster.world.report_violation(text)
 
 
-async def _judge_bookings(actors: Actors) -> None:
-    """Acknowledged bookings and changes are there; no key made two bookings."""
+async def _check_bookings(actors: Actors) -> None:
+    """Check that acknowledged bookings and changes are stored, and no key made two bookings."""
     world = actors.cluster.world
     bookings = {booking.id: booking for booking in await _stored_bookings(actors)}
-    made = len(bookings) - actors.made_before
+    made = len(bookings) - actors.initial_booking_count
     if made > len(actors.booking_keys):
-        world.accuse(f"{len(actors.booking_keys)} keys made {made} bookings")
+        world.report_violation(f"{len(actors.booking_keys)} keys made {made} bookings")
     for number in actors.environment.booking_ids:
         if number not in bookings:
-            world.accuse(f"the acknowledged booking {number} is lost")
+            world.report_violation(f"the acknowledged booking {number} is lost")
     for number, record in actors.acknowledged:
         booking = bookings[number]
         statuses = {"pending", *(str(entry.to) for entry in booking.timeline)}
         if record["version"] > booking.version or record["status"] not in statuses:
-            world.accuse(f"booking {number}: version {record['version']} is lost")
+            world.report_violation(f"booking {number}: version {record['version']} is lost")

@@ -1,5 +1,5 @@
-"""The end of a history: open cases are decided, and business time passes. Then no work is left,
-and the ledger equals the processor's book line by line.
+"""The end of a history: open cases are decided, and business time passes. Then no work may be left,
+and the ledger must equal the processor's statement line by line.
 """
 
 from __future__ import annotations
@@ -19,37 +19,39 @@ from staffbooking_core.operator_inputs import ResolutionOutcome
 from staffbooking_core.ports import AuditedBooking
 from staffbooking_core.usecases.payments import payouts, reconciliation, refunds, statement
 from staffbooking_core.usecases.payments.statement import StatementDifference
-from tests.simulation.deployment import Scenes, SimulatedScenario
+from tests.simulation.deployment import SimulatedScenario, SimulatedScenarios
 
 SETTLE_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, 40 * MINUTE, HOUR)
-"""Waits within whose sum all due work is done without faults. Lost events are recovered within
-the first."""
+"""Waits in whose sum all due work is done without faults. Lost events are recovered within the
+first one."""
 
 MAX_ONBOARDING_VISITS = 4
 MAX_ROUNDS = 8
 FINAL_BOOKING_STATUSES = (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
 
 
-async def mend_processor(scenes: Scenes) -> None:
-    """End the processor's faults, and let it pay all companions."""
-    await scenes.scene.clear_faults()
-    for companion in scenes.companions:
+async def heal_processor(scenarios: SimulatedScenarios) -> None:
+    """End the processor's faults, and complete the payout accounts of all companions."""
+    await scenarios.scene.clear_faults()
+    for companion in scenarios.companions:
         await companion.fake.dashboard.set_payee_ready(companion.staff.user_id, True)
         await _onboard_companion(companion)
 
 
-async def finish_bookings(scenes: Scenes, verdict: str, by_hand: set[int]) -> list[str]:
-    """Bring all bookings to their ends; returns what is wrong then. Chargebacks end by `verdict`.
-    `by_hand` has the bookings whose money was moved manually at the processor, so that operations
-    on it can be refused for good."""
-    scene = scenes.scene
+async def finish_bookings(
+    scenarios: SimulatedScenarios, verdict: str, by_hand: set[int]
+) -> list[str]:
+    """Bring all bookings to their ends; returns the faults found then. Chargebacks end by
+    `verdict`. `by_hand` has the bookings whose money was moved manually at the processor, so that
+    operations on it can be refused permanently."""
+    scene = scenarios.scene
     for _ in range(MAX_ROUNDS):
         await _decide_open_cases(scene, verdict)
         if left := await _drain_until_finished(scene):
             return left
-        if not (waits := await _next_due_time(scene)):
+        if not (due_at := await _time_after_open_bookings(scene)):
             break
-        await scene.jump_to(waits)
+        await scene.jump_to(due_at)
         if left := await _drain_until_finished(scene):
             return left
     everything = await scene.audited_bookings()
@@ -58,13 +60,13 @@ async def finish_bookings(scenes: Scenes, verdict: str, by_hand: set[int]) -> li
         found += _booking_faults(one, one.booking.id in by_hand)
     return [
         *found,
-        *await scenes.webhooks.finish_deliveries([one.booking.id for one in everything]),
+        *await scenarios.webhooks.finish_deliveries([one.booking.id for one in everything]),
     ]
 
 
 async def sync_bookings(scene: SimulatedScenario, booking_ids: Iterable[int]) -> None:
-    """Sync bookings as `payments reconcile --apply` does: where the event of a change by hand was
-    lost, nothing but the daily statement tells of it."""
+    """Sync bookings as `payments reconcile --apply` does: if the event of a manual change was lost,
+    only the daily statement has the change."""
     for booking_id in sorted(booking_ids):
         await reconciliation.sync_intent(
             scene.ports, booking_id, scene.ports.policy.processor_timeout
@@ -92,8 +94,9 @@ async def _drain_until_finished(scene: SimulatedScenario) -> list[str]:
     return [f"still unfinished: {operation}" for operation in await scene.unfinished()]
 
 
-async def _next_due_time(scene: SimulatedScenario) -> datetime | None:
-    """Due time of the last pending operation, or None without pending operations."""
+async def _time_after_open_bookings(scene: SimulatedScenario) -> datetime | None:
+    """A time at which all open bookings are over and due: four days after the last of their ends.
+    None if no booking is open."""
     now = await scene.now()
     under_way = [
         one.booking for one in await scene.audited_bookings() if _is_under_way(one.booking)
@@ -104,6 +107,7 @@ async def _next_due_time(scene: SimulatedScenario) -> datetime | None:
 
 
 def _is_under_way(booking: Booking) -> bool:
+    """Whether the booking or its payout has no final status yet."""
     return booking.status not in FINAL_BOOKING_STATUSES or booking.payout_status in (
         PayoutStatus.SCHEDULED,
         PayoutStatus.FROZEN,

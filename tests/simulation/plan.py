@@ -1,4 +1,4 @@
-"""A history as data: what people do, what breaks, and the seed of all that is left to chance."""
+"""A history as data: the actions, the rates of faults, and the seed of all other randomness."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MIN_ACTIONS, MAX_ACTIONS = 8, 40
 
 
 class Fault(StrEnum):
-    """What may happen to one call of a port."""
+    """A fault of one call of a port."""
 
     FAIL = "fails"
-    """The call has no effect, and its caller is told so."""
+    """The call has no effect, and its caller gets an error."""
     LOSE_ANSWER = "answer lost"
-    """The call has its effect, and its caller is told that it failed."""
+    """The call has its effect, but its caller gets an error."""
     CRASH = "crash before"
     CRASH_AFTER = "crash after"
     CRASH_INSIDE = "crash inside"
-    """The process dies at a call of the database's driver, maybe within a transaction."""
+    """The process dies in a call of the database's driver, maybe within a transaction."""
     DROP = "dropped"
     """A message disappears."""
     REPEAT = "repeated"
@@ -92,7 +92,7 @@ _WEIGHTS = {
 
 @frozen
 class Action:
-    """Something that a person, a bank, an operator or the world does at a time of a history."""
+    """An action of a person, a bank, an operator or the environment at a time of a history."""
 
     at: float
     """Virtual seconds after the start."""
@@ -100,7 +100,7 @@ class Action:
     """A method of `Actors`."""
     first: int
     second: int
-    """Numbers from which the action picks whom and what it concerns."""
+    """Numbers by which the action picks people, bookings and variants."""
 
     def __str__(self) -> str:
         return f"{self.at:6.2f} s  {self.name} {self.first} {self.second}"
@@ -108,19 +108,19 @@ class Action:
 
 @frozen
 class Plan:
-    """A history, which runs the same each time."""
+    """A history, which is the same in each run."""
 
     seed: int
     actions: tuple[Action, ...]
     rates: Mapping[Fault, float]
     """The probability of each fault at a port call that may have it."""
     is_clock_coarse: bool = False
-    """Whether clocks tick once a second only, so that people act at the very moment of a deadline,
-    and much has the same time."""
+    """Whether clocks tick only once a second, so that people act exactly at deadlines, and many
+    things have the same time."""
     muted: frozenset[str] = field(factory=frozenset)
-    """The names of decisions that bring no fault, whatever the seed says."""
+    """The names of decisions that bring no fault for any seed."""
     is_shuffled: bool = True
-    """Whether the seed decides which task runs next; otherwise the oldest does."""
+    """Whether the seed decides which ready task runs next; otherwise the oldest one runs."""
 
     def without_actions(self, dropped: range) -> Plan:
         kept = [action for number, action in enumerate(self.actions) if number not in dropped]
@@ -128,8 +128,8 @@ class Plan:
 
 
 def make_plan(seed: int) -> Plan:
-    """The history of a seed. Half of the kinds of faults are left out, others in each history:
-    a history with all of them rarely gets far."""
+    """The history of a seed. Each history leaves out about half of the kinds of faults, since a
+    history with all of them rarely gets far."""
     chance = random.Random(seed)
     names, weights = list(_WEIGHTS), list(_WEIGHTS.values())
     count = chance.randint(MIN_ACTIONS, MAX_ACTIONS)

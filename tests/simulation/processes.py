@@ -24,10 +24,13 @@ from tests.simulation.world import CURRENT_PROCESS, World
 HOST = BASE_URL.partition("//")[2]
 ANSWER_TIMEOUT_SECONDS = 30.0
 
-PATIENCE = 10
-"""How many times as long as in earnest idle polls wait: they are most of a quiet history's work."""
+POLL_INTERVAL_FACTOR = 10
+"""The factor by which idle jobs poll less often than in production: polls would be most of the
+work of a quiet history."""
 
-PATIENT_JOBS = tuple(evolve(job, idle_seconds=PATIENCE * job.idle_seconds) for job in JOBS)
+JOBS_WITH_LONG_POLLS = tuple(
+    evolve(job, idle_seconds=POLL_INTERVAL_FACTOR * job.idle_seconds) for job in JOBS
+)
 Headers = list[tuple[bytes, bytes]]
 T = TypeVar("T")
 
@@ -35,7 +38,7 @@ CALL_FAULTS = (Fault.CRASH, Fault.CRASH_AFTER, Fault.FAIL, Fault.LOSE_ANSWER, Fa
 
 
 class ConnectionLost(Exception):
-    """The server died, or the answer was lost: the call may have had its effect."""
+    """The server died, or the response was lost: the call may have had its effect."""
 
 
 @frozen
@@ -57,9 +60,9 @@ class Process:
         self.skew = timedelta()
         """How far its clock is ahead."""
         self.cut_off_until = 0.0
-        """The loop's time until which it does not reach the store."""
+        """The loop's time until which it cannot reach the store."""
         self.at_death: list[Callable[[], None]] = []
-        """What the operating system does when the process dies."""
+        """Callbacks that do what the operating system does when a process dies."""
         self.stopping = anyio.Event()
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
@@ -84,12 +87,12 @@ class Process:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) and self.is_alive:
-            self.world.tell(f"{self.name} raised {error!r}")
+            self.world.log(f"{self.name} raised {error!r}")
 
     def kill(self) -> None:
         if not self.is_alive:
             return
-        self.world.tell(f"{self.name} dies")
+        self.world.log(f"{self.name} dies")
         self.is_alive = False
         for end in self.at_death:
             end()
@@ -110,8 +113,8 @@ class Process:
         fail: Callable[[], T],
         allowed: Sequence[Fault] = CALL_FAULTS,
     ) -> T:
-        """Call a port: `effect` is what it does; `fail` raises or returns what tells the caller of
-        a failure."""
+        """Call a port: `effect` is its effect; `fail` raises the error, or returns the result, of a
+        failure."""
         self.check_alive()
         fault, seconds = self.world.decide(f"{self.name} {point}", allowed)
         await asyncio.sleep(seconds)
@@ -144,7 +147,7 @@ class Process:
 
 
 class Server(Process):
-    """A server: its application, called without a socket."""
+    """A server, whose application is called without a socket."""
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
@@ -289,4 +292,4 @@ class Worker(Process):
     async def run(self, ports: Ports) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(run_dispatcher, ports, self.stopping)
-            group.start_soon(run_jobs, ports, self.stopping, PATIENT_JOBS)
+            group.start_soon(run_jobs, ports, self.stopping, JOBS_WITH_LONG_POLLS)

@@ -1,5 +1,5 @@
-"""What the specification promises of bookings and their parties, computed anew from what is stored:
-times, refunds, fees, events, and that people are told."""
+"""Checks of the specification's promises, recomputed from the stored data: times, refunds, fees,
+events and notifications."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALLOWED_TIMES: dict[Trigger, Callable[[Booking, datetime], bool]] = {
     Trigger.AUTO_COMPLETE: lambda booking, at: at >= booking.ends_at + 72 * HOUR,
     Trigger.NO_SHOW: lambda booking, at: at >= booking.starts_at + timedelta(minutes=15),
 }
-"""When a trigger may change the status (SPECIFICATION 3)."""
+"""The times at which a trigger may change the status (SPECIFICATION 3)."""
 
 _MAILS: dict[BookingStatus, NotificationKind] = {
     BookingStatus.PENDING: NotificationKind.REQUEST,
@@ -41,7 +41,7 @@ _MAILS: dict[BookingStatus, NotificationKind] = {
 
 
 def find_broken_promises(booking: Booking, now: datetime) -> Iterator[str]:
-    """What is wrong with a booking as stored; `now` is business time by a right clock."""
+    """The broken promises of a stored booking; `now` is business time by a correct clock."""
     for entry in booking.timeline:
         if not _is_timely(booking, entry):
             yield f"{entry.trigger} at {entry.at}"
@@ -67,7 +67,7 @@ def _is_timely(booking: Booking, entry: TimelineEntry) -> bool:
 
 
 def _wrong_refund(booking: Booking) -> Iterator[str]:
-    """The refund of a cancellation by a party, against the specification's table."""
+    """Compares the refund of a cancellation by a party with the specification's table."""
     last = booking.timeline[-1]
     if last.trigger is not Trigger.CANCEL or last.was is not BookingStatus.PAID:
         return
@@ -89,12 +89,12 @@ def _half_up(amount: int, ppm: int) -> int:
 
 
 def _is_made_in_the_history(booking: Booking) -> bool:
-    """Whether it was requested, not put into the store beforehand."""
+    """Whether the booking was requested in the history, and not before its start."""
     return booking.created_at >= NOW
 
 
 async def find_missing_events(ports: Ports, booking: Booking) -> Iterator[str]:
-    """Each version of a booking is reported by an event (I3, CONTRACT 10)."""
+    """Checks that each version of a booking has an event (I3, CONTRACT 10)."""
     async with ports.store.read_view() as view:
         events = len(await view.bookings.events_of(booking.id))
     is_wrong = _is_made_in_the_history(booking) and (
@@ -103,8 +103,8 @@ async def find_missing_events(ports: Ports, booking: Booking) -> Iterator[str]:
     return iter([f"{events} events of version {booking.version}"] if is_wrong else [])
 
 
-async def find_untold(ports: Ports, bookings: Sequence[Booking]) -> list[str]:
-    """What the operators and the parties were never told, when all that was due is sent."""
+async def find_missing_notifications(ports: Ports, bookings: Sequence[Booking]) -> list[str]:
+    """Send all due notifications; returns the alerts and mails that were never sent."""
     assert isinstance(ports.notifier, RecordingNotifier)
     ports.clock.advance(2 * DAY)  # type: ignore[attr-defined]
     while await send_notifications(ports) or await send_alert(ports):

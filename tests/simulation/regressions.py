@@ -1,4 +1,4 @@
-"""Histories that once went wrong, as files: tests replay them for ever."""
+"""Files of histories that once had a violation, which the tests replay."""
 
 from __future__ import annotations
 

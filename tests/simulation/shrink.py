@@ -1,4 +1,4 @@
-"""Makes the history of a violation short enough to be read: fewer actions, fewer faults."""
+"""Shortens the history of a violation for reading: fewer actions, fewer faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_RUNS = 150
 
 
 def shrink(plan: Plan, run: Callable[[Plan], Outcome]) -> tuple[Plan, Outcome]:
-    """The shortest plan that was found with a violation of the same kind, and its outcome."""
+    """The shortest plan found with a violation of the same kind, and its outcome."""
     search = _Search(run, plan, run(plan))
     while search.runs < MAX_RUNS and any(search.take(step) for step in _STEPS):
         pass
@@ -29,7 +29,7 @@ class _Search:
     runs: int = 0
 
     def take(self, step: Callable[[Plan, Outcome], Iterator[Plan]]) -> bool:
-        """Take the simpler plans of a step that still fail; returns whether there were any."""
+        """Keep the simpler plans of a step that still fail; returns whether there were any."""
         is_better = False
         candidates = step(self.best, self.outcome)
         while self.runs < MAX_RUNS and (plan := next(candidates, None)) is not None:
@@ -77,7 +77,7 @@ _STEPS: Sequence[Callable[[Plan, Outcome], Iterator[Plan]]] = (
 
 
 def _parts(whole: range) -> Iterator[range]:
-    """The whole, its halves, quarters, and so on."""
+    """The whole range, its halves, its quarters, and so on."""
     size = len(whole)
     while size:
         for start in range(0, len(whole), size):

@@ -39,23 +39,23 @@ _MEMORY_FOLDER = Path("/dev/shm")
 """Files there are never written to a disk."""
 _SUFFIXES = ("", "-wal", "-shm", "-windows", "-windows-wal", "-windows-shm")
 _DRIVER_SPEED = 0.1
-"""How long a call of the driver takes, as a part of what calls of other ports take."""
+"""The duration of a call of the driver, relative to calls of other ports."""
 
 _Call: TypeAlias = tuple["asyncio.Future[Any] | None", Callable[[], Any]]
 
 
 class SharedStore(Protocol):
-    """What the processes of a history store in."""
+    """The store that the processes of a history share."""
 
     has_own_clock: bool
-    """Whether the store has a clock, with which each process compares its own."""
+    """Whether the store has a clock that each process compares with its own."""
 
     async def open(self) -> AnyStore:
         """The store as the running process sees it."""
         ...
 
     async def lose_power(self, kill_all: Callable[[], None]) -> None:
-        """The machine dies with all processes; what was committed is there when it is back."""
+        """The machine and all processes die; what was committed is still stored after that."""
         ...
 
 
@@ -94,7 +94,7 @@ class SharedSqlite:
         return has_writer or any(connection.is_busy for connection in self._outside)
 
     def connect(self, path: Path, **options: Any) -> aiosqlite.Connection:
-        """In place of `aiosqlite.connect`."""
+        """Replaces `aiosqlite.connect`."""
         made = _Connection(partial(sqlite3.connect, path, **options))
         if CURRENT_PROCESS.get() is None:
             self._outside.append(made)
@@ -172,7 +172,7 @@ class _Connection(aiosqlite.Connection):
             self._process.at_death.append(self.die)
 
     def __del__(self) -> None:
-        """Nothing is said of connections that nobody closed: their process is dead."""
+        """Warns of no unclosed connection, since its process is dead."""
 
     @property
     def is_busy(self) -> bool:
@@ -180,7 +180,7 @@ class _Connection(aiosqlite.Connection):
         return bool(self._waiting) or (self._opened is not None and self._opened.in_transaction)
 
     def die(self) -> None:
-        """End as the connections of a dead process do: SQLite undoes the open transaction."""
+        """End like a connection of a dead process: SQLite rolls the open transaction back."""
         self._is_dead = True
         if self._opened is not None:
             self._opened.close()

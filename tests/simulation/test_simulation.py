@@ -1,4 +1,4 @@
-"""The simulation's own parts: the order of tasks, the death of a machine, shorter histories."""
+"""Parts of the simulation: the order of tasks, power failures, shortened histories, the command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def order_of_tasks() -> list[int]:
 
 
 def test_the_seed_orders_tasks() -> None:
-    """Tasks that are ready at the same time run in an order of the seed's, or in plain order."""
+    """Ready tasks run in an order that the seed decides, or in plain order."""
     one, again, other = (
         run_simulated(evolve(PLAN, seed=seed), order_of_tasks) for seed in (1, 1, 2)
     )
@@ -57,7 +57,7 @@ def test_the_seed_orders_tasks() -> None:
 
 
 def test_a_stuck_history_ends() -> None:
-    """A history in which nothing can happen any more is ended."""
+    """A history in which no callback can run any more ends with an error."""
 
     async def wait_for_ever() -> None:
         await asyncio.get_running_loop().create_future()
@@ -67,8 +67,7 @@ def test_a_stuck_history_ends() -> None:
 
 
 def test_a_power_failure_keeps_what_was_committed() -> None:
-    """After the machine's death the file has the committed row, and not that of the transaction
-    that was still open."""
+    """After a power failure the file has the committed row, and no row of the open transaction."""
 
     async def lose_power() -> list[bool]:
         server, is_writing = Process(World(PLAN), "server"), asyncio.Event()
@@ -95,8 +94,8 @@ def test_a_power_failure_keeps_what_was_committed() -> None:
         assert run_simulated(PLAN, lose_power) == [True, False]
 
 
-def test_a_failing_history_is_made_short() -> None:
-    """Of a history all is left out that the violation does not need."""
+def test_a_failing_history_is_shortened() -> None:
+    """The shortened history has only the actions and faults that the violation needs."""
     culprit = PLAN.actions[3]
 
     def run(plan: Plan) -> Outcome:
@@ -112,10 +111,10 @@ def test_a_failing_history_is_made_short() -> None:
     assert not short.is_shuffled
 
 
-def test_a_shard_goes_on_where_the_last_one_ended(
+def test_a_shard_begins_after_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run with a results file begins after the last seed that the file has of its store."""
+    """A run with a results file begins after the last seed of its store in the file."""
     ran: list[int] = []
 
     def find_nothing(seeds: range, store: str) -> int:
@@ -135,7 +134,7 @@ def test_a_shard_goes_on_where_the_last_one_ended(
 def test_a_shard_that_is_stopped_records_what_it_ran(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After Ctrl-C the results file has the seeds that were run, and the next run goes on there."""
+    """After Ctrl-C the results file has the seeds that were run; the next run continues there."""
     results = tmp_path / "results.csv"
     monkeypatch.setattr("sys.argv", ["simulation", "1", "40", "--results", str(results)])
     for stopped_at, status in ((21, 130), (None, 0)):

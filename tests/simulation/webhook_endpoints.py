@@ -1,5 +1,5 @@
-"""Webhook endpoints of a history: their responses, and the check that every event was delivered
-or failed for good at its end.
+"""Webhook endpoints of a history: their responses, and the final check that every event was
+delivered or failed permanently.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class WebhookEndpoints:
     endpoints: Sequence[tuple[Actor, WebhookEndpoint]]
     sender: MemorySender
     is_clock_steady: bool = True
-    """Whether no machine's clock was set, by which a delay before a retry can be told."""
+    """Whether no clock was changed, so that the delays before retries can be checked."""
 
     def set_behaviour(self, number: int, behaviour: str) -> None:
         """Set the behaviour of a receiver."""
@@ -87,15 +87,15 @@ class WebhookEndpoints:
 
     # The end ----------------------------------------------------------------------------
 
-    async def mend(self) -> None:
-        """Let every receiver answer well, and enable every endpoint."""
+    async def heal(self) -> None:
+        """Let every receiver succeed, and enable every endpoint."""
         for number in range(len(self.endpoints)):
             self.set_behaviour(number, "well")
             await self.set_active(number, active=True)
 
     async def finish_deliveries(self, bookings: Sequence[int]) -> list[str]:
-        """Send all deliveries, and return what is wrong with them."""
-        await self.mend()
+        """Send all deliveries; returns their faults."""
+        await self.heal()
         for _ in range(MAX_DELIVERY_ROUNDS):
             self.ports.clock.advance(MINUTE)  # type: ignore[attr-defined]
             if not await self._deliver():
@@ -158,7 +158,7 @@ def _reception_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Ite
 
 
 def _receiver_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Iterator[str]:
-    """A receiver that uses ours processes each event once, however often it is sent."""
+    """Events that a receiver with our `WebhookReceiver` would process more than once."""
     receiver = WebhookReceiver(deliveries.unseal_secrets(hooks.ports, endpoint))
     processed: Counter[str] = Counter()
     for sent in hooks.sender.sent:
@@ -174,9 +174,8 @@ def _receiver_faults(hooks: WebhookEndpoints, endpoint: WebhookEndpoint) -> Iter
 
 
 def _order_faults(sender: MemorySender, endpoint: WebhookEndpoint) -> Iterator[str]:
-    """Of each booking, no event is sent before the attempts of an earlier one are over. The same
-    attempt may arrive again, or an earlier one late: its worker was held up until another took
-    over."""
+    """Events that were sent after a later event of their booking. Repeated and late attempts do not
+    count: a worker may be slow until another one takes over."""
     latest: dict[str, int] = {}
     last_attempts: dict[str, int] = {}
     for sent in sender.sent:

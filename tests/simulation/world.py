@@ -1,4 +1,4 @@
-"""Virtual time, the seed's choices, and the record of one history."""
+"""Virtual time, the random decisions, and the log of one history."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CURRENT_PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
-"""The simulated process that the running task belongs to; None for all that stands outside."""
+"""The simulated process of the running task; None outside of all processes."""
 
 MAX_DELAY_SECONDS = 0.4
 MAX_SLOW_SECONDS = 12.0
 MAX_CALLBACKS = 1_000_000
-"""Thirty times as many as a history has."""
+"""Thirty times the number of callbacks of a usual history."""
 
 _TWO_NUMBERS = Struct(">II")
 
 
 class Stuck(Exception):
-    """Nothing will ever happen, or no end is in sight."""
+    """No callback can run any more, or the history does not end."""
 
 
 class _Task(asyncio.Task[Any]):
-    """A task whose place in sets is that of its number: sets of tasks have the same order in each
-    run of a history."""
+    """A task whose hash is its number, so that sets of tasks have the same order in each run of a
+    history."""
 
     number = 0
 
@@ -46,7 +46,7 @@ class _Task(asyncio.Task[Any]):
         return self.number
 
     def __repr__(self) -> str:
-        """Short, since anyio tells each task that it cancels which task did so."""
+        """A short text, since anyio formats it at each cancellation."""
         return f"<task {self.number}>"
 
 
@@ -60,7 +60,7 @@ class _Future(asyncio.Future[Any]):
 
 
 class _Handle:
-    """A callback to run, without what asyncio's own keeps for debugging."""
+    """A callback to run, without the debugging data of asyncio's own."""
 
     __slots__ = ("args", "callback", "context")
 
@@ -75,8 +75,8 @@ class _Handle:
 
 
 class _Timer(float):
-    """A callback to run at a time, which is the number itself: a heap of timers is in order
-    without calls of Python."""
+    """A callback to run at a time, which is the float itself, so that a heap compares timers
+    without calls of Python functions."""
 
     __slots__ = ("args", "callback", "context")
     callback: Any
@@ -94,17 +94,17 @@ class _Timer(float):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """The event loop of one history: the seed decides which of the callbacks that can run is next,
-    and time stands still until none can.
+    """The event loop of one history: the seed decides which ready callback runs next, and time
+    stands still until no callback is ready.
 
-    Nothing outside of the loop may wake it: no threads, sockets or other processes.
+    Nothing outside of the loop may wake it: no thread, socket or other process.
     """
 
     _ready: deque[_Handle | _Timer]
     _stopping: bool
 
     get_debug = bool
-    """False, without a call of Python: each task and future asks."""
+    """Returns False without running Python code: each task and future calls it."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """A task of the process whose context it has."""
         self._made += 1
         task = _Task.__new__(_Task)
-        task.number = self._made  # It is asked for while the task is made.
+        task.number = self._made  # The constructor of the task uses it.
         task.__init__(work, loop=loop, **options)  # type: ignore[misc]
         context = options.get("context")
         process = CURRENT_PROCESS.get() if context is None else context.get(CURRENT_PROCESS)
@@ -159,11 +159,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return timer
 
     def _asyncgen_firstiter_hook(self, generator: object) -> None:
-        """Nothing is kept of generators: nobody shuts them down."""
+        """Registers no generator, since nobody shuts them down."""
 
     def _run_once(self) -> None:
-        """Run one callback after the other, where asyncio runs all that are ready, the oldest
-        first."""
+        """Run callbacks one at a time, each chosen among the ready ones."""
         ready, timers, draw = self._ready, self._timers, self._draw
         while not self._stopping:
             while timers and ((due := timers[0]).callback is None or due <= self.now or not ready):
@@ -193,7 +192,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 class World:
-    """The time, the chance and the record of one history."""
+    """The time, the random decisions and the log of one history."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -201,13 +200,13 @@ class World:
         assert isinstance(loop, SimulatedLoop)
         self.loop = loop
         self.is_calm = True
-        """Whether no faults happen: before and after the actions."""
+        """Whether no faults happen, as before and after the actions."""
         self.slow_until = 0.0
         """The loop's time at which the last slow call ends."""
         self.violations: list[str] = []
         self.fired: list[str] = []
         """The names of the decisions that brought a fault."""
-        self.story: list[str] = []
+        self.log_lines: list[str] = []
         self._jumped = timedelta()
         self._decisions: defaultdict[str, int] = defaultdict(int)
         self._seeded = hashlib.blake2b(f"{plan.seed}:".encode(), digest_size=8)
@@ -219,26 +218,26 @@ class World:
 
     def now(self) -> datetime:
         time = self.loop.now
-        if time != self._known_now[0]:  # It is asked for more often than it changes.
+        if time != self._known_now[0]:  # It is read more often than it changes.
             now = NOW + self._jumped + timedelta(seconds=time)
             self._known_now = time, now.replace(microsecond=0) if self.plan.is_clock_coarse else now
         return self._known_now[1]
 
     def advance(self, by: timedelta) -> None:
-        """Let time pass in which nothing happens: the machines were switched off."""
+        """Let time pass without any work, as if the machines were off."""
         self._jumped += by
         self._known_now = (-1.0, NOW)
 
     # Chance ---------------------------------------------------------------------------------
 
     def decide(self, point: str, allowed: Sequence[Fault] = ()) -> tuple[Fault | None, float]:
-        """The fault of a call and the seconds that it takes."""
+        """The fault of a call, if any, and the seconds that the call takes."""
         name, chance, delay = self._draw(point)
         fault = None if self.is_calm else self._find_fault(name, chance, allowed)
         seconds = MAX_DELAY_SECONDS * delay**6
         if fault is not None:
             self.fired.append(name)
-            self.tell(f"{name}: {fault}")
+            self.log(f"{name}: {fault}")
             if fault is Fault.SLOW:
                 seconds = MAX_SLOW_SECONDS * delay
                 self.slow_until = max(self.slow_until, self.loop.now + seconds)
@@ -250,8 +249,8 @@ class World:
         return choices[int(chance * len(choices))]
 
     def _draw(self, point: str) -> tuple[str, float, float]:
-        """The name of a decision and two random numbers from 0 to 1. They depend on the seed and
-        the name alone: what happens at one point changes no decision at another."""
+        """The name of a decision and two random numbers from 0 to 1, which depend only on the seed
+        and the name: decisions at one point do not change those at another."""
         number = self._decisions[point] = self._decisions[point] + 1
         name = f"{point} {number}"
         drawn = self._seeded.copy()
@@ -273,17 +272,17 @@ class World:
     # Records --------------------------------------------------------------------------------
 
     def record(self, text: str) -> None:
-        """Add to the trace."""
+        """Add a line to the trace."""
         self._lines.append(f"{self.loop.now:.6f} {text}\n")
 
-    def tell(self, text: str) -> None:
-        """Add to the story, which people read."""
-        self.story.append(f"{self.loop.time():8.3f} s  {text}")
+    def log(self, text: str) -> None:
+        """Add a line to the log, which people read, and to the trace."""
+        self.log_lines.append(f"{self.loop.time():8.3f} s  {text}")
         self.record(text)
 
-    def accuse(self, text: str) -> None:
+    def report_violation(self, text: str) -> None:
         """Report a violation."""
-        self.tell(f"WRONG: {text}")
+        self.log(f"WRONG: {text}")
         self.violations.append(text)
 
     @property

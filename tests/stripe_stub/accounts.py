@@ -16,7 +16,7 @@ CAPABILITY_CHANGED = "v2.core.account[configuration.recipient].capability_status
 REQUIREMENTS_CHANGED = "v2.core.account[requirements].updated"
 
 
-def create_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
+def create_account(state: StripeState, call: EndpointCall) -> StripeObjectData:
     given = call.params
     identity, defaults = given.get("identity", {}), given.get("defaults", {})
     if "contact_email" not in given and given.get("dashboard") == "express":
@@ -24,9 +24,9 @@ def create_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
     if "country" not in identity:
         raise StripeApiError("A recipient needs a country", param="identity[country]")
     asked = _requests_transfers(given)
-    account = books.add(
+    account = state.add(
         {
-            "id": books.new_id("acct_1", 15),
+            "id": state.new_id("acct_1", 15),
             "object": "v2.core.account",
             "applied_configurations": ["recipient"] if asked else [],
             "closed": False,
@@ -41,7 +41,7 @@ def create_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
                 else None,
             },
             "contact_email": given.get("contact_email"),
-            "created": _timestamp_text(books),
+            "created": _timestamp_text(state),
             "dashboard": given.get("dashboard"),
             "defaults": {
                 "currency": defaults.get("currency"),
@@ -111,20 +111,20 @@ def can_receive(account: StripeObjectData) -> bool:
     return bool(balance["stripe_transfers"]["status"] == "active")
 
 
-def set_ready(books: StripeState, reference: str, ready: bool) -> None:
+def set_ready(state: StripeState, reference: str, ready: bool) -> None:
     """Complete the account's requirements, or add one, and send both thin events."""
-    account = books.find("v2.core.account", reference)
+    account = state.find("v2.core.account", reference)
     recipient = account["configuration"]["recipient"]
     recipient["capabilities"]["stripe_balance"]["stripe_transfers"] = _capability(ready)
     account["requirements"] = _requirements(ready)
     for kind in (CAPABILITY_CHANGED, REQUIREMENTS_CHANGED):
-        books.events.send_thin_event(
-            kind, reference, books.new_id("evt_test_"), _timestamp_text(books)
+        state.events.send_thin_event(
+            kind, reference, state.new_id("evt_test_"), _timestamp_text(state)
         )
 
 
-def retrieve_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return _visible_fields(books.find_by_path("v2.core.account", call.ids[0]), call)
+def retrieve_account(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return _visible_fields(state.find_by_path("v2.core.account", call.ids[0]), call)
 
 
 def _visible_fields(account: StripeObjectData, call: EndpointCall) -> StripeObjectData:
@@ -133,22 +133,22 @@ def _visible_fields(account: StripeObjectData, call: EndpointCall) -> StripeObje
     return {name: None if name in hidden else value for name, value in account.items()}
 
 
-def create_account_link(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    account = books.find("v2.core.account", call.params["account"], "account")
+def create_account_link(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    account = state.find("v2.core.account", call.params["account"], "account")
     return {
         "object": "v2.core.account_link",
         "account": account["id"],
-        "created": _timestamp_text(books),
-        "expires_at": _timestamp_text(books, timedelta(minutes=5)),
+        "created": _timestamp_text(state),
+        "expires_at": _timestamp_text(state, timedelta(minutes=5)),
         "livemode": False,
-        "url": f"https://connect.stripe.com/setup/e/{account['id']}/{books.new_id('', 12)}",
+        "url": f"https://connect.stripe.com/setup/e/{account['id']}/{state.new_id('', 12)}",
         "use_case": call.params["use_case"],
     }
 
 
-def _timestamp_text(books: StripeState, after: timedelta = timedelta()) -> str:
+def _timestamp_text(state: StripeState, after: timedelta = timedelta()) -> str:
     """Now plus `after` in the text format of v2."""
-    moment = books.now() + after
+    moment = state.now() + after
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

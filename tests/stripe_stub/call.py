@@ -71,28 +71,28 @@ def _matches_filter(filters: StripeObjectData, found: Any) -> bool:
 
 
 def expand(
-    books: StripeState, document: StripeObjectData, paths: Sequence[str]
+    state: StripeState, document: StripeObjectData, paths: Sequence[str]
 ) -> StripeObjectData:
     """A copy with the ids at `paths` replaced by their objects."""
     for path in paths:
         if path.count(".") > 3:
             raise StripeApiError("You may expand four levels at most", param="expand")
-        document = _expand_path(books, document, path.split("."), path)
+        document = _expand_path(state, document, path.split("."), path)
     return document
 
 
 def _expand_path(
-    books: StripeState, document: StripeObjectData, steps: list[str], path: str
+    state: StripeState, document: StripeObjectData, steps: list[str], path: str
 ) -> StripeObjectData:
     step, *rest = steps
     if step not in document:
         raise StripeApiError(f"This property cannot be expanded ({path}).", param="expand")
     value = document[step]
     if isinstance(value, list):
-        changed: Any = [_expand_path(books, each, rest, path) if rest else each for each in value]
+        changed: Any = [_expand_path(state, each, rest, path) if rest else each for each in value]
     else:
-        found = books.find_any(value) if isinstance(value, str) else value
+        found = state.find_any(value) if isinstance(value, str) else value
         if value is not None and not isinstance(found, dict):
             raise StripeApiError(f"This property cannot be expanded ({path}).", param="expand")
-        changed = _expand_path(books, found, rest, path) if rest and found else found
+        changed = _expand_path(state, found, rest, path) if rest and found else found
     return {**document, step: changed}

@@ -19,7 +19,7 @@ MIN_AMOUNTS = {
 MIN_SESSION_LIFETIME, MAX_SESSION_LIFETIME = timedelta(minutes=30), timedelta(hours=24)
 
 
-def create_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
+def create_session(state: StripeState, call: EndpointCall) -> StripeObjectData:
     given = call.params
     if given.get("mode") != "payment":
         raise StripeApiError("Only sessions of mode payment are played here", param="mode")
@@ -34,10 +34,10 @@ def create_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
             param="customer_email",
         )
     amount, currency = _line_items_total(given.get("line_items", []))
-    session_id = books.new_id("cs_test_a1", 56)
+    session_id = state.new_id("cs_test_a1", 56)
     intent_data = given.get("payment_intent_data", {})
     check_metadata(intent_data.get("metadata", {}))
-    session = books.add(
+    session = state.add(
         {
             "id": session_id,
             "object": "checkout.session",
@@ -49,14 +49,14 @@ def create_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
             "cancel_url": given.get("cancel_url"),
             "client_reference_id": given.get("client_reference_id"),
             "client_secret": None,
-            "created": books.timestamp(),
+            "created": state.timestamp(),
             "currency": currency,
             "custom_fields": [],
             "custom_text": {"after_submit": None, "submit": None},
             "customer": None,
             "customer_details": _customer_details(given.get("customer_email")),
             "customer_email": given.get("customer_email"),
-            "expires_at": _session_expiry(books, given.get("expires_at")),
+            "expires_at": _session_expiry(state, given.get("expires_at")),
             "livemode": False,
             "locale": given.get("locale"),
             "metadata": check_metadata(given.get("metadata", {})),
@@ -72,9 +72,9 @@ def create_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
             "url": f"https://checkout.stripe.com/c/pay/{session_id}",
         }
     )
-    books.intent_data[session_id] = intent_data
+    state.intent_data[session_id] = intent_data
     lapses = datetime.fromtimestamp(session["expires_at"], UTC)
-    books.schedule(lapses, partial(_expire_open_session, books, session))
+    state.schedule(lapses, partial(_expire_open_session, state, session))
     return session
 
 
@@ -102,16 +102,16 @@ def _line_items_total(items: list[StripeObjectData]) -> tuple[int, str]:
     return amount, currency
 
 
-def _session_expiry(books: StripeState, requested: int | None) -> int:
+def _session_expiry(state: StripeState, requested: int | None) -> int:
     if requested is None:
-        return books.timestamp() + int(MAX_SESSION_LIFETIME.total_seconds())
-    if requested < books.timestamp() + MIN_SESSION_LIFETIME.total_seconds():
+        return state.timestamp() + int(MAX_SESSION_LIFETIME.total_seconds())
+    if requested < state.timestamp() + MIN_SESSION_LIFETIME.total_seconds():
         raise StripeApiError(
             "The `expires_at` timestamp must be at least 30 minutes from Checkout Session "
             "creation.",
             param="expires_at",
         )
-    if requested > books.timestamp() + MAX_SESSION_LIFETIME.total_seconds():
+    if requested > state.timestamp() + MAX_SESSION_LIFETIME.total_seconds():
         raise StripeApiError(
             "The `expires_at` timestamp must be less than 24 hours from Checkout Session creation.",
             param="expires_at",
@@ -132,63 +132,63 @@ def _customer_details(email: str | None) -> StripeObjectData | None:
     }
 
 
-def retrieve_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("checkout.session", call.ids[0])
+def retrieve_session(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("checkout.session", call.ids[0])
 
 
-def list_sessions(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("checkout.session"))
+def list_sessions(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("checkout.session"))
 
 
-def expire_session(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    session = books.find_by_path("checkout.session", call.ids[0])
+def expire_session(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    session = state.find_by_path("checkout.session", call.ids[0])
     if session["status"] != "open":
         raise StripeApiError(
             'Only Checkout Sessions with a status in ["open"] can be expired. This Checkout '
             f"Session has a status of {session['status']}."
         )
-    _expire_open_session(books, session)
+    _expire_open_session(state, session)
     return session
 
 
-def _expire_open_session(books: StripeState, session: StripeObjectData) -> None:
+def _expire_open_session(state: StripeState, session: StripeObjectData) -> None:
     if session["status"] != "open":
         return
     session.update(status="expired", url=None)
     if session["payment_intent"]:
-        payments.cancel_intent(books, books.find("payment_intent", session["payment_intent"]))
-    books.emit_event("checkout.session.expired", session)
+        payments.cancel_intent(state, state.find("payment_intent", session["payment_intent"]))
+    state.emit_event("checkout.session.expired", session)
 
 
-def pay_session(books: StripeState, session_id: str, amount: int | None = None) -> None:
+def pay_session(state: StripeState, session_id: str, amount: int | None = None) -> None:
     """Pay an open session with `amount` or its total; a session that is not open is unchanged."""
-    session = books.find("checkout.session", session_id)
+    session = state.find("checkout.session", session_id)
     if session["status"] != "open":
         return
-    intent = _payment_intent_of(books, session)
+    intent = _payment_intent_of(state, session)
     payments.charge_intent(
-        books, intent, session["customer_email"], amount or session["amount_total"]
+        state, intent, session["customer_email"], amount or session["amount_total"]
     )
     session.update(status="complete", payment_status="paid", url=None)
-    books.emit_event("checkout.session.completed", session)
+    state.emit_event("checkout.session.completed", session)
 
 
-def decline_session(books: StripeState, session_id: str) -> None:
+def decline_session(state: StripeState, session_id: str) -> None:
     """Decline the card on an open session, which stays open."""
-    session = books.find("checkout.session", session_id)
+    session = state.find("checkout.session", session_id)
     if session["status"] == "open":
         payments.decline_intent(
-            books, _payment_intent_of(books, session), session["customer_email"]
+            state, _payment_intent_of(state, session), session["customer_email"]
         )
 
 
-def _payment_intent_of(books: StripeState, session: StripeObjectData) -> StripeObjectData:
+def _payment_intent_of(state: StripeState, session: StripeObjectData) -> StripeObjectData:
     """The payment intent of a session, created by the first attempt to pay."""
     if session["payment_intent"] is None:
-        data = books.intent_data[session["id"]]
-        intent = payments.open_intent(books, session["amount_total"], session["currency"], data)
+        data = state.intent_data[session["id"]]
+        intent = payments.open_intent(state, session["amount_total"], session["currency"], data)
         session["payment_intent"] = intent["id"]
-    return books.find("payment_intent", session["payment_intent"])
+    return state.find("payment_intent", session["payment_intent"])
 
 
 ROUTES: dict[str, EndpointHandler] = {

@@ -45,7 +45,7 @@ def idempotency_options(text: str = "") -> Any:
 
 def session_params(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes: Any) -> Any:
     """Parameters of a checkout session; `None` leaves a parameter out."""
-    marks = {"intent_id": "12", "op_id": "7"}
+    metadata = {"intent_id": "12", "op_id": "7"}
     price = {
         "currency": "usd",
         "unit_amount": amount,
@@ -62,10 +62,10 @@ def session_params(amount: int = 20_000, lives: timedelta = 12 * HOUR, **changes
         "submit_type": "book",
         "allowed_payment_method_types": ["card"],
         "adaptive_pricing": {"enabled": False},
-        "metadata": marks,
+        "metadata": metadata,
         "payment_intent_data": {
             "transfer_group": "sb_tests_intent_12",
-            "metadata": marks,
+            "metadata": metadata,
             "description": "Booking BK0123456789AB",
         },
         **changes,
@@ -95,10 +95,10 @@ def account_params(**changes: Any) -> Any:
     }
 
 
-async def paid(
+async def make_payment(
     stub: StripeStub, client: stripe.StripeClient, **changes: Any
 ) -> stripe.PaymentIntent:
-    """Make a successful payment and return its intent with its charge."""
+    """Pay a new checkout session; returns the payment intent with its charge."""
     page = await client.v1.checkout.sessions.create_async(
         session_params(**changes), idempotency_options()
     )
@@ -109,14 +109,14 @@ async def paid(
     )
 
 
-async def payee(stub: StripeStub, client: stripe.StripeClient) -> str:
-    """Create an account that can receive transfers and return its id."""
+async def make_payee(stub: StripeStub, client: stripe.StripeClient) -> str:
+    """Create an account that can receive transfers; returns its id."""
     made = await client.v2.core.accounts.create_async(account_params(), idempotency_options())
     stub.set_payee_ready(made.id)
     return made.id
 
 
-def transfer(
+def transfer_params(
     payment: stripe.PaymentIntent, destination: str, amount: int, /, **changes: Any
 ) -> Any:
     """Parameters of a transfer whose source is one payment; `None` leaves a parameter out."""

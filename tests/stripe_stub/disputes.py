@@ -20,7 +20,7 @@ INQUIRY_STATUSES = frozenset({"warning_needs_response", "warning_under_review", 
 
 
 def open_or_decide_dispute(
-    books: StripeState, payment: str | int, outcome: str
+    state: StripeState, payment: str | int, outcome: str
 ) -> StripeObjectData:
     """Open a dispute of a payment, or change the status of its latest one.
 
@@ -28,48 +28,48 @@ def open_or_decide_dispute(
     open, under_review, won, lost, warning, warning_closed, prevented, prevented_block. A
     dispute that does not exist is opened before it is decided.
     """
-    charge = _disputed_charge(books, payment)
-    found = [each for each in books.list_objects("dispute") if each["charge"] == charge["id"]]
+    charge = _disputed_charge(state, payment)
+    found = [each for each in state.list_objects("dispute") if each["charge"] == charge["id"]]
     if outcome in OPENING_STATUSES:
-        return _open_dispute(books, charge, outcome)
+        return _open_dispute(state, charge, outcome)
     opening = "warning" if outcome == "warning_closed" else "open"
-    dispute = found[0] if found else _open_dispute(books, charge, opening)
+    dispute = found[0] if found else _open_dispute(state, charge, opening)
     if outcome == "under_review":
         dispute["status"] = outcome
-        books.emit_event("charge.dispute.updated", dispute)
+        state.emit_event("charge.dispute.updated", dispute)
         return dispute
     dispute["status"] = CLOSING_STATUSES[outcome]
     if outcome == "won":
-        _move_dispute(books, dispute, dispute["amount"], 0, "dispute_reversal")
-        books.emit_event("charge.dispute.funds_reinstated", dispute)
-    books.emit_event("charge.dispute.closed", dispute)
+        _move_dispute(state, dispute, dispute["amount"], 0, "dispute_reversal")
+        state.emit_event("charge.dispute.funds_reinstated", dispute)
+    state.emit_event("charge.dispute.closed", dispute)
     return dispute
 
 
-def _disputed_charge(books: StripeState, payment: str | int) -> StripeObjectData:
-    for intent in books.list_objects("payment_intent"):
+def _disputed_charge(state: StripeState, payment: str | int) -> StripeObjectData:
+    for intent in state.list_objects("payment_intent"):
         if str(payment) in (intent["id"], intent["metadata"].get("intent_id")):
-            charge = charge_of(books, intent)
+            charge = charge_of(state, intent)
             if charge is not None:
                 return charge
     raise resource_missing_error("payment_intent", str(payment), "payment_intent")
 
 
-def _open_dispute(books: StripeState, charge: StripeObjectData, outcome: str) -> StripeObjectData:
+def _open_dispute(state: StripeState, charge: StripeObjectData, outcome: str) -> StripeObjectData:
     status = OPENING_STATUSES[outcome]
-    dispute = books.add(
+    dispute = state.add(
         {
-            "id": books.new_id("du_"),
+            "id": state.new_id("du_"),
             "object": "dispute",
             "amount": charge["amount"] - charge["amount_refunded"],
             "balance_transactions": [],
             "charge": charge["id"],
-            "created": books.timestamp(),
+            "created": state.timestamp(),
             "currency": charge["currency"],
             "enhanced_eligibility_types": [],
             "evidence": {"enhanced_evidence": {}},
             "evidence_details": {
-                "due_by": books.timestamp() + 7 * 86_400,
+                "due_by": state.timestamp() + 7 * 86_400,
                 "enhanced_eligibility": {},
                 "has_evidence": False,
                 "past_due": False,
@@ -85,33 +85,33 @@ def _open_dispute(books: StripeState, charge: StripeObjectData, outcome: str) ->
         }
     )
     charge["disputed"] = True
-    books.emit_event("charge.dispute.created", dispute)
+    state.emit_event("charge.dispute.created", dispute)
     if outcome in ("open", "prevented"):
-        fee = books.terms.dispute_fee if outcome == "open" else 0
-        _move_dispute(books, dispute, -dispute["amount"], fee, "dispute")
-        books.emit_event("charge.dispute.funds_withdrawn", dispute)
+        fee = state.terms.dispute_fee if outcome == "open" else 0
+        _move_dispute(state, dispute, -dispute["amount"], fee, "dispute")
+        state.emit_event("charge.dispute.funds_withdrawn", dispute)
     return dispute
 
 
 def _move_dispute(
-    books: StripeState, dispute: StripeObjectData, amount: int, fee: int, category: str
+    state: StripeState, dispute: StripeObjectData, amount: int, fee: int, category: str
 ) -> None:
-    moved = books.add_balance_transaction("adjustment", dispute, amount, fee=fee, category=category)
+    moved = state.add_balance_transaction("adjustment", dispute, amount, fee=fee, category=category)
     dispute["balance_transactions"].append(moved)
 
 
-def is_refundable(books: StripeState, charge: StripeObjectData) -> bool:
+def is_refundable(state: StripeState, charge: StripeObjectData) -> bool:
     """Whether no dispute of a charge prevents a refund."""
-    found = [each for each in books.list_objects("dispute") if each["charge"] == charge["id"]]
+    found = [each for each in state.list_objects("dispute") if each["charge"] == charge["id"]]
     return all(each["is_charge_refundable"] or each["status"] == "won" for each in found)
 
 
-def retrieve_dispute(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("dispute", call.ids[0])
+def retrieve_dispute(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("dispute", call.ids[0])
 
 
-def list_disputes(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("dispute"))
+def list_disputes(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("dispute"))
 
 
 ROUTES: dict[str, EndpointHandler] = {

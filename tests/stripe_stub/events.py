@@ -81,16 +81,16 @@ class EventQueue:
     def _enqueue(self, event: dict[str, Any], secret: str) -> bytes:
         late = self.delivery is EventDeliveryMode.DELAY
         body = msgspec.json.encode(event)
-        letter = QueuedEvent(self._now() + (self.delay if late else timedelta()), body, secret)
+        queued = QueuedEvent(self._now() + (self.delay if late else timedelta()), body, secret)
         match self.delivery:
             case EventDeliveryMode.DROP:
                 pass
             case EventDeliveryMode.DUPLICATE:
-                self._queued += [letter, letter]
+                self._queued += [queued, queued]
             case EventDeliveryMode.REORDER:
-                self._queued.insert(0, letter)
+                self._queued.insert(0, queued)
             case _:
-                self._queued.append(letter)
+                self._queued.append(queued)
         return body
 
     def take_due(self) -> list[tuple[dict[str, str], bytes]]:
@@ -101,8 +101,8 @@ class EventQueue:
         return [(self._headers(each, now), each.body) for each in arrived]
 
     @staticmethod
-    def _headers(letter: QueuedEvent, now: datetime) -> dict[str, str]:
+    def _headers(event: QueuedEvent, now: datetime) -> dict[str, str]:
         signature = WebhookSignature.generate_signature_header(
-            letter.body.decode(), letter.secret, timestamp=int(now.timestamp())
+            event.body.decode(), event.secret, timestamp=int(now.timestamp())
         )
         return {"Content-Type": "application/json", "Stripe-Signature": signature}

@@ -31,7 +31,7 @@ class StubFault(StrEnum):
     """Not executed; an error with a code, stored under the key."""
 
 
-REFUND_FATES = ("pending_then_settled", "pending_then_failed")
+REFUND_OUTCOMES = ("pending_then_settled", "pending_then_failed")
 """Faults of the created refund, not of the call."""
 
 STORED_FAULTS = frozenset({StubFault.ERROR_500, StubFault.ERROR_500_AFTER, StubFault.REFUSE})
@@ -39,7 +39,7 @@ STORED_FAULTS = frozenset({StubFault.ERROR_500, StubFault.ERROR_500_AFTER, StubF
 
 RANDOM_FAULTS = tuple(each for each in StubFault if each not in (StubFault.SLOW, StubFault.REFUSE))
 
-ANY_CALL, ANY_GET = "any", "look"
+ANY_CALL, ANY_READ = "any", "read"
 FAULT_TARGET_BY_OPERATION = {
     "v1.checkout.sessions.create": "open_checkout",
     "v1.checkout.sessions.expire": "close_checkout",
@@ -48,7 +48,7 @@ FAULT_TARGET_BY_OPERATION = {
     "v1.transfers.reversals.create": "reverse_payout",
     "v2.core.accounts.create": "open_payee",
 }
-FAULT_TARGETS = frozenset({*FAULT_TARGET_BY_OPERATION.values(), ANY_CALL, ANY_GET})
+FAULT_TARGETS = frozenset({*FAULT_TARGET_BY_OPERATION.values(), ANY_CALL, ANY_READ})
 
 
 @frozen
@@ -73,10 +73,10 @@ class StubFaultInjector:
         self._random = random.Random()
         self._rate = 0.0
 
-    def inject(self, op: str, what: InjectedStubFault, times: int) -> None:
+    def inject(self, op: str, injected: InjectedStubFault, times: int) -> None:
         if op not in FAULT_TARGETS:
             raise ValueError(f"{op} is none of {sorted(FAULT_TARGETS)}")
-        self._queued.append(_QueuedFault(op, what, times))
+        self._queued.append(_QueuedFault(op, injected, times))
 
     def inject_randomly(self, seed: int, rate: float) -> None:
         self._random = random.Random(seed)
@@ -86,9 +86,9 @@ class StubFaultInjector:
         self, operation: str, *, is_post: bool, is_fresh: bool
     ) -> InjectedStubFault | None:
         """The fault of this call, if any. A call is not `is_fresh` if its key has an answer."""
-        ops = {ANY_CALL, FAULT_TARGET_BY_OPERATION.get(operation, "") if is_post else ANY_GET}
+        targets = {ANY_CALL, FAULT_TARGET_BY_OPERATION.get(operation, "") if is_post else ANY_READ}
         for each in self._queued:
-            if each.target in ops and (is_fresh or each.injected.fault not in STORED_FAULTS):
+            if each.target in targets and (is_fresh or each.injected.fault not in STORED_FAULTS):
                 each.remaining -= 1
                 self._queued = [left for left in self._queued if left.remaining]
                 return each.injected

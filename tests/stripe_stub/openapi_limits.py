@@ -30,7 +30,7 @@ OLDER_FIELDS = {
 OpenApiSchema = dict[str, Any]
 
 
-def samples() -> dict[str, dict[str, Any]]:
+def sample_objects() -> dict[str, dict[str, Any]]:
     """Stripe's sample objects by kind; empty if the file is missing."""
     if not FIXTURES_FILE.exists():
         return {}
@@ -68,24 +68,24 @@ def schema_of(operation: StripeOperation) -> OpenApiSchema:
     return _schemas().get((operation.verb, _without_param_names(operation.path)), {})
 
 
-def add_length_limits(schema: OpenApiSchema, value: Any, name: str = "") -> None:
+def check_length_limits(schema: OpenApiSchema, value: Any, name: str = "") -> None:
     """Raise InvalidRequestError for a text that is too long, and for a parameter that is neither in
     the document nor in `NEWER_FIELDS`."""
     if "anyOf" in schema:
-        _limit_one(schema["anyOf"], value, name)
+        _check_alternative(schema["anyOf"], value, name)
     elif isinstance(value, dict):
         for key, each in value.items():
             where = f"{name}[{key}]" if name else key
             inner = schema.get("properties", {}).get(key)
             if inner is not None:
-                add_length_limits(inner, each, where)
+                check_length_limits(inner, each, where)
             elif schema.get("additionalProperties") is False and where not in NEWER_FIELDS:
                 raise InvalidRequestError(
                     f"{where} is neither in the document nor known as newer", param=where
                 )
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            add_length_limits(schema.get("items", {}), each, f"{name}[{index}]")
+            check_length_limits(schema.get("items", {}), each, f"{name}[{index}]")
     elif isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         raise InvalidRequestError(
             f"Invalid string: must be at most {schema['maxLength']} characters",
@@ -94,9 +94,9 @@ def add_length_limits(schema: OpenApiSchema, value: Any, name: str = "") -> None
         )
 
 
-def _limit_one(alternatives: list[OpenApiSchema], value: Any, name: str) -> None:
+def _check_alternative(alternatives: list[OpenApiSchema], value: Any, name: str) -> None:
     kinds: dict[type, str] = {dict: "object", list: "array"}
     wanted = kinds.get(type(value), "string")
     fitting = [each for each in alternatives if each.get("type") == wanted]
     if len(fitting) == 1:
-        add_length_limits(fitting[0], value, name)
+        check_length_limits(fitting[0], value, name)

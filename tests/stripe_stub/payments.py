@@ -22,11 +22,11 @@ CARD_DETAILS = {
 
 
 def open_intent(
-    books: StripeState, amount: int, currency: str, data: dict[str, Any]
+    state: StripeState, amount: int, currency: str, data: dict[str, Any]
 ) -> StripeObjectData:
-    intent = books.add(
+    intent = state.add(
         {
-            "id": books.new_id("pi_"),
+            "id": state.new_id("pi_"),
             "object": "payment_intent",
             "amount": amount,
             "amount_capturable": 0,
@@ -35,7 +35,7 @@ def open_intent(
             "capture_method": "automatic_async",
             "client_secret": None,
             "confirmation_method": "automatic",
-            "created": books.timestamp(),
+            "created": state.timestamp(),
             "currency": currency,
             "customer": None,
             "description": data.get("description"),
@@ -49,16 +49,16 @@ def open_intent(
             "transfer_group": data.get("transfer_group"),
         }
     )
-    books.emit_event("payment_intent.created", intent)
+    state.emit_event("payment_intent.created", intent)
     return intent
 
 
 def charge_intent(
-    books: StripeState, intent: StripeObjectData, email: str | None, amount: int
+    state: StripeState, intent: StripeObjectData, email: str | None, amount: int
 ) -> None:
     """Charge the card successfully."""
-    charged = _charge(books, intent, email, amount, "succeeded")
-    moved = books.add_balance_transaction("charge", charged, amount, fee=books.terms.fee(amount))
+    charged = _charge(state, intent, email, amount, "succeeded")
+    moved = state.add_balance_transaction("charge", charged, amount, fee=state.terms.fee(amount))
     charged.update(
         paid=True, captured=True, amount_captured=amount, balance_transaction=moved["id"]
     )
@@ -69,13 +69,13 @@ def charge_intent(
         latest_charge=charged["id"],
         status="succeeded",
     )
-    books.emit_event("charge.succeeded", charged)
-    books.emit_event("payment_intent.succeeded", intent)
+    state.emit_event("charge.succeeded", charged)
+    state.emit_event("payment_intent.succeeded", intent)
 
 
-def decline_intent(books: StripeState, intent: StripeObjectData, email: str | None) -> None:
+def decline_intent(state: StripeState, intent: StripeObjectData, email: str | None) -> None:
     """Decline the card, which adds a failed charge."""
-    failed = _charge(books, intent, email, intent["amount"], "failed")
+    failed = _charge(state, intent, email, intent["amount"], "failed")
     failed.update(failure_code="card_declined", failure_message="Your card was declined.")
     error = {
         "type": "card_error",
@@ -85,16 +85,16 @@ def decline_intent(books: StripeState, intent: StripeObjectData, email: str | No
         "charge": failed["id"],
     }
     intent.update(latest_charge=failed["id"], last_payment_error=error)
-    books.emit_event("charge.failed", failed)
-    books.emit_event("payment_intent.payment_failed", intent)
+    state.emit_event("charge.failed", failed)
+    state.emit_event("payment_intent.payment_failed", intent)
 
 
 def _charge(
-    books: StripeState, intent: StripeObjectData, email: str | None, amount: int, status: str
+    state: StripeState, intent: StripeObjectData, email: str | None, amount: int, status: str
 ) -> StripeObjectData:
-    return books.add(
+    return state.add(
         {
-            "id": books.new_id("ch_"),
+            "id": state.new_id("ch_"),
             "object": "charge",
             "amount": amount,
             "amount_captured": 0,
@@ -102,7 +102,7 @@ def _charge(
             "balance_transaction": None,
             "billing_details": {"address": None, "email": email, "name": None, "phone": None},
             "captured": False,
-            "created": books.timestamp(),
+            "created": state.timestamp(),
             "currency": intent["currency"],
             "customer": None,
             "description": intent["description"],
@@ -114,7 +114,7 @@ def _charge(
             "metadata": dict(intent["metadata"]),
             "paid": False,
             "payment_intent": intent["id"],
-            "payment_method": books.new_id("pm_"),
+            "payment_method": state.new_id("pm_"),
             "payment_method_details": CARD_DETAILS,
             "refunded": False,
             "status": status,
@@ -123,33 +123,33 @@ def _charge(
     )
 
 
-def cancel_intent(books: StripeState, intent: StripeObjectData) -> None:
+def cancel_intent(state: StripeState, intent: StripeObjectData) -> None:
     """Cancel an unpaid intent whose session expired."""
-    intent.update(status="canceled", canceled_at=books.timestamp(), cancellation_reason="expired")
-    books.emit_event("payment_intent.canceled", intent)
+    intent.update(status="canceled", canceled_at=state.timestamp(), cancellation_reason="expired")
+    state.emit_event("payment_intent.canceled", intent)
 
 
-def charge_of(books: StripeState, intent: StripeObjectData) -> StripeObjectData | None:
+def charge_of(state: StripeState, intent: StripeObjectData) -> StripeObjectData | None:
     """The latest charge of an intent if it is paid."""
     latest = intent["latest_charge"]
-    found = books.find("charge", latest) if latest else None
+    found = state.find("charge", latest) if latest else None
     return found if found and found["paid"] else None
 
 
-def retrieve_intent(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("payment_intent", call.ids[0])
+def retrieve_intent(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("payment_intent", call.ids[0])
 
 
-def list_intents(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("payment_intent"))
+def list_intents(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("payment_intent"))
 
 
-def retrieve_charge(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("charge", call.ids[0])
+def retrieve_charge(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("charge", call.ids[0])
 
 
-def list_charges(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("charge"))
+def list_charges(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("charge"))
 
 
 ROUTES: dict[str, EndpointHandler] = {

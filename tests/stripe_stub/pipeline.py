@@ -20,7 +20,7 @@ from tests.stripe_stub.http_messages import (
     json_response,
 )
 from tests.stripe_stub.idempotency import IdempotencyKeys, key_in_use_error
-from tests.stripe_stub.openapi_limits import add_length_limits, schema_of
+from tests.stripe_stub.openapi_limits import check_length_limits, schema_of
 from tests.stripe_stub.request_parser import decode_form, decode_json, parse_params
 from tests.stripe_stub.routes import StubRoute, find_route
 from tests.stripe_stub.state import StripeState
@@ -29,7 +29,7 @@ from tests.stripe_stub.version import VERSION
 API_KEY = "sk_test_of_the_platform"
 RESTRICTED_KEY = "rk_test_without_permissions"
 
-BAD_GATEWAY_BODY = StubResponse(
+BAD_GATEWAY_RESPONSE = StubResponse(
     502, b"<html><body><h1>502 Bad Gateway</h1></body></html>", {"Content-Type": "text/html"}
 )
 
@@ -44,19 +44,19 @@ class ReceivedCall:
 
 
 class RequestPipeline:
-    def __init__(self, books: StripeState) -> None:
-        self.state = books
+    def __init__(self, state: StripeState) -> None:
+        self.state = state
         self.faults = StubFaultInjector()
         self.received_calls: list[ReceivedCall] = []
         self.bugs: list[Exception] = []
         """Errors of the stub itself; `open_stub` raises them at its end."""
-        self._keys = IdempotencyKeys(books.now)
+        self._keys = IdempotencyKeys(state.now)
 
     def handle(self, request: StubRequest) -> StubResponse:
         """The response to a request; never raises."""
         self.state.run_due()
         try:
-            answer = self._authenticate(request)
+            answer = self._dispatch(request)
         except StripeApiError as refusal:
             answer = json_response(refusal.document(), refusal.status)
         except Exception as bug:
@@ -65,7 +65,7 @@ class RequestPipeline:
         request_id = self.state.new_id("req_", 14)
         return evolve(answer, headers={"Request-Id": request_id, **answer.headers})
 
-    def _authenticate(self, request: StubRequest) -> StubResponse:
+    def _dispatch(self, request: StubRequest) -> StubResponse:
         _check_access(request)
         found = find_route(request.verb, request.path)
         if found is None:
@@ -79,7 +79,7 @@ class RequestPipeline:
             return self._handle_post(route, call, request.headers.get("idempotency-key", ""))
         self.received_calls.append(ReceivedCall(route.operation.name, "", params))
         injected = self.faults.next_fault(route.operation.name, is_post=False, is_fresh=True)
-        return self._faulty_response(injected, "") or _finish_key(
+        return self._faulty_response(injected, "") or _apply_response_fault(
             self._execute(route, call, injected), injected
         )
 
@@ -92,7 +92,7 @@ class RequestPipeline:
         if before := self._faulty_response(injected, key):
             return before
         if stored is not None:
-            return _finish_key(stored, injected)
+            return _apply_response_fault(stored, injected)
         answer = self._execute(route, call, injected)
         self._keys.reserve(key, sent, operation.is_v2)
         response = (
@@ -105,7 +105,7 @@ class RequestPipeline:
         if injected and injected.fault is StubFault.SLOW:
             return evolve(response, delay_seconds=injected.seconds, on_sent=end)
         end()
-        return _finish_key(response, injected)
+        return _apply_response_fault(response, injected)
 
     @staticmethod
     def _faulty_response(injected: InjectedStubFault | None, key: str) -> StubResponse | None:
@@ -114,7 +114,7 @@ class RequestPipeline:
             case StubFault.RESET_BEFORE:
                 return StubResponse(0, b"", ending=ConnectionEnding.RESET_BEFORE_RESPONSE)
             case StubFault.HTML:
-                return BAD_GATEWAY_BODY
+                return BAD_GATEWAY_RESPONSE
             case StubFault.RATE_LIMIT:
                 refusal = StripeApiError("Request rate limit exceeded.", code="rate_limit")
                 return json_response(refusal.document(), 429, Retry_After="1")
@@ -129,7 +129,7 @@ class RequestPipeline:
         """The endpoint's response. Raises InvalidRequestError if the parameters are invalid."""
         operation = route.operation
         params = parse_params(operation.params.load(), call.params, "", _is_form_encoded(operation))
-        add_length_limits(schema_of(operation), params)
+        check_length_limits(schema_of(operation), params)
         match injected and injected.fault:
             case StubFault.ERROR_500:
                 return _server_error()
@@ -177,7 +177,7 @@ def _server_error() -> StubResponse:
     return json_response(refusal.document(), 500, Stripe_Should_Retry="false")
 
 
-def _finish_key(answer: StubResponse, injected: InjectedStubFault | None) -> StubResponse:
+def _apply_response_fault(answer: StubResponse, injected: InjectedStubFault | None) -> StubResponse:
     """A response with the connection ending or the delay of a fault."""
     match injected and injected.fault:
         case StubFault.RESET_AFTER:

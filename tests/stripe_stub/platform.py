@@ -10,10 +10,10 @@ from tests.stripe_stub.state import StripeObjectData, StripeState
 PLATFORM_ACCOUNT_ID = "acct_1PlatformOfTests"
 
 
-def retrieve_balance(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    currencies = [*books.balance] or [books.settings.default_currency]
-    available = {each: books.available_balance(each) for each in currencies}
-    pending = {each: books.balance[each] - available[each] for each in currencies}
+def retrieve_balance(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    currencies = [*state.balance] or [state.settings.default_currency]
+    available = {each: state.available_balance(each) for each in currencies}
+    pending = {each: state.balance[each] - available[each] for each in currencies}
     return {
         "object": "balance",
         "available": [_fund(*each) for each in available.items()],
@@ -26,33 +26,33 @@ def _fund(currency: str, amount: int) -> StripeObjectData:
     return {"amount": amount, "currency": currency, "source_types": {"card": amount}}
 
 
-def list_transactions(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("balance_transaction"))
+def list_transactions(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("balance_transaction"))
 
 
-def retrieve_transaction(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("balance_transaction", call.ids[0])
+def retrieve_transaction(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("balance_transaction", call.ids[0])
 
 
-def list_events(books: StripeState, call: EndpointCall) -> StripeObjectData:
+def list_events(state: StripeState, call: EndpointCall) -> StripeObjectData:
     """A page of events. `types` and `type` filter by name; `*` matches any text."""
     params = dict(call.params)
     params.pop("delivery_success", None)
     patterns = [*params.pop("types", ()), *filter(None, [params.pop("type", None)])]
     found = [
         each
-        for each in books.list_objects("event")
+        for each in state.list_objects("event")
         if not patterns or any(fnmatchcase(each["type"], pattern) for pattern in patterns)
     ]
     return list_page(EndpointCall(call.path, call.ids, params), found)
 
 
-def retrieve_event(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("event", call.ids[0])
+def retrieve_event(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("event", call.ids[0])
 
 
-def retrieve_platform_account(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    settings = books.settings
+def retrieve_platform_account(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    settings = state.settings
     return {
         "id": PLATFORM_ACCOUNT_ID,
         "object": "account",
@@ -80,8 +80,8 @@ def retrieve_platform_account(books: StripeState, call: EndpointCall) -> StripeO
     }
 
 
-def retrieve_balance_settings(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    settings = books.settings
+def retrieve_balance_settings(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    settings = state.settings
     return {
         "object": "balance_settings",
         "payments": {
@@ -97,8 +97,8 @@ def retrieve_balance_settings(books: StripeState, call: EndpointCall) -> StripeO
     }
 
 
-def list_endpoints(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    settings = books.settings
+def list_endpoints(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    settings = state.settings
     return list_page(
         call,
         [
@@ -120,8 +120,8 @@ def list_endpoints(books: StripeState, call: EndpointCall) -> StripeObjectData:
     )
 
 
-def list_destinations(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    settings = books.settings
+def list_destinations(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    settings = state.settings
     data = [
         {
             "id": f"ed_test_{number}",

@@ -12,14 +12,14 @@ from tests.stripe_stub.payments import charge_of
 from tests.stripe_stub.state import StripeObjectData, StripeState, check_amount, check_metadata
 
 
-def create_refund(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return make_refund(books, call.params)
+def create_refund(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return make_refund(state, call.params)
 
 
-def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
+def make_refund(state: StripeState, given: dict[str, Any]) -> StripeObjectData:
     """Refund `amount` of a payment, or all that is left."""
-    charge = _charge_to_refund(books, given)
-    if charge["disputed"] and not disputes.is_refundable(books, charge):
+    charge = _charge_to_refund(state, given)
+    if charge["disputed"] and not disputes.is_refundable(state, charge):
         raise StripeApiError(
             f"Charge {charge['id']} has been charged back.", code="charge_disputed"
         )
@@ -36,15 +36,15 @@ def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
             f"(${left / 100:.2f})",
             param="amount",
         )
-    fate = books.next_refund_outcomes.pop(0) if books.next_refund_outcomes else ""
-    made = books.add(
+    outcome = state.next_refund_outcomes.pop(0) if state.next_refund_outcomes else ""
+    made = state.add(
         {
-            "id": books.new_id("re_"),
+            "id": state.new_id("re_"),
             "object": "refund",
             "amount": amount,
             "balance_transaction": None,
             "charge": charge["id"],
-            "created": books.timestamp(),
+            "created": state.timestamp(),
             "currency": charge["currency"],
             "destination_details": None,
             "metadata": check_metadata(given.get("metadata") or {}),
@@ -52,31 +52,31 @@ def make_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
             "reason": given.get("reason"),
             "receipt_number": None,
             "source_transfer_reversal": None,
-            "status": "pending" if fate else "succeeded",
+            "status": "pending" if outcome else "succeeded",
             "transfer_reversal": None,
         }
     )
-    made["balance_transaction"] = books.add_balance_transaction("refund", made, -amount)["id"]
+    made["balance_transaction"] = state.add_balance_transaction("refund", made, -amount)["id"]
     _add_refunded_amount(charge, amount)
-    books.emit_event("refund.created", made)
-    books.emit_event("charge.refunded", charge)
-    if fate:
+    state.emit_event("refund.created", made)
+    state.emit_event("charge.refunded", charge)
+    if outcome:
         made["pending_reason"] = "processing"
-        end = _settle_refund if fate == "pending_then_settled" else _fail_refund
-        books.schedule(books.now() + books.terms.refunds_settle_after, partial(end, books, made))
+        end = _settle_refund if outcome == "pending_then_settled" else _fail_refund
+        state.schedule(state.now() + state.terms.refunds_settle_after, partial(end, state, made))
     return made
 
 
-def _charge_to_refund(books: StripeState, given: dict[str, Any]) -> StripeObjectData:
-    """The charge to refund."""
+def _charge_to_refund(state: StripeState, given: dict[str, Any]) -> StripeObjectData:
+    """The charge that the parameters refer to by its id or by its payment intent."""
     if "charge" in given:
-        return books.find("charge", given["charge"], "charge")
+        return state.find("charge", given["charge"], "charge")
     if "payment_intent" not in given:
         raise StripeApiError(
             "One of the following params should be provided: charge, payment_intent"
         )
-    intent = books.find("payment_intent", given["payment_intent"], "payment_intent")
-    charge = charge_of(books, intent)
+    intent = state.find("payment_intent", given["payment_intent"], "payment_intent")
+    charge = charge_of(state, intent)
     if charge is None:
         raise StripeApiError(
             f"This PaymentIntent ({intent['id']}) does not have a successful charge to refund.",
@@ -90,31 +90,31 @@ def _add_refunded_amount(charge: StripeObjectData, amount: int) -> None:
     charge["refunded"] = charge["amount_refunded"] == charge["amount"]
 
 
-def _settle_refund(books: StripeState, made: StripeObjectData) -> None:
+def _settle_refund(state: StripeState, made: StripeObjectData) -> None:
     made.update(status="succeeded", pending_reason=None)
-    books.emit_event("refund.updated", made)
+    state.emit_event("refund.updated", made)
 
 
-def _fail_refund(books: StripeState, made: StripeObjectData) -> None:
-    back = books.add_balance_transaction("refund_failure", made, made["amount"])
+def _fail_refund(state: StripeState, made: StripeObjectData) -> None:
+    back = state.add_balance_transaction("refund_failure", made, made["amount"])
     made.update(
         status="failed",
         failure_reason="expired_or_canceled_card",
         failure_balance_transaction=back["id"],
         pending_reason=None,
     )
-    charge = books.find("charge", made["charge"])
+    charge = state.find("charge", made["charge"])
     _add_refunded_amount(charge, -made["amount"])
-    books.emit_event("refund.updated", made)
-    books.emit_event("refund.failed", made)
+    state.emit_event("refund.updated", made)
+    state.emit_event("refund.failed", made)
 
 
-def retrieve_refund(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("refund", call.ids[0])
+def retrieve_refund(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("refund", call.ids[0])
 
 
-def list_refunds(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("refund"))
+def list_refunds(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("refund"))
 
 
 ROUTES: dict[str, EndpointHandler] = {

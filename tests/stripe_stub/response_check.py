@@ -33,9 +33,9 @@ class InvalidStubResponse(AssertionError):
 
 def check_response(operation: StripeOperation, document: dict[str, Any]) -> None:
     """Raise InvalidStubResponse if a document does not fit the result type of an operation."""
-    trouble = _response_check(operation)(document)
-    if trouble is not None:
-        raise InvalidStubResponse(f"{operation.name}: {trouble}")
+    error = _response_check(operation)(document)
+    if error is not None:
+        raise InvalidStubResponse(f"{operation.name}: {error}")
 
 
 def find_object_error(document: dict[str, Any]) -> str | None:
@@ -93,13 +93,13 @@ def _union_check(options: tuple[Any, ...]) -> FieldCheck:
     def check(value: Any) -> str | None:
         if value is None and may_be_none:
             return None
-        troubles = []
+        errors = []
         for each in checks:
-            trouble = each(value)
-            if trouble is None:
+            error = each(value)
+            if error is None:
                 return None
-            troubles.append(trouble)
-        return max(troubles, key=lambda trouble: len(trouble.partition(" ")[0]))
+            errors.append(error)
+        return max(errors, key=lambda error: len(error.partition(" ")[0]))
 
     return check
 
@@ -108,8 +108,8 @@ def _list_check(inner: FieldCheck) -> FieldCheck:
     def check(value: Any) -> str | None:
         if not isinstance(value, list):
             return _unexpected_value(value)
-        troubles = (f"[{i}]{trouble}" for i, each in enumerate(value) if (trouble := inner(each)))
-        return next(troubles, None)
+        errors = (f"[{i}]{error}" for i, each in enumerate(value) if (error := inner(each)))
+        return next(errors, None)
 
     return check
 
@@ -118,8 +118,8 @@ def _mapping_check(inner: FieldCheck) -> FieldCheck:
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
             return _unexpected_value(value)
-        troubles = (f".{key}{trouble}" for key, v in value.items() if (trouble := inner(v)))
-        return next(troubles, None)
+        errors = (f".{key}{error}" for key, v in value.items() if (error := inner(v)))
+        return next(errors, None)
 
     return check
 
@@ -173,9 +173,9 @@ class _ObjectCheck:
             return f".{key} is missing"
         for key, each in value.items():
             check = self._checks.get(key) or self._make_check(key)
-            trouble = check(each)
-            if trouble is not None:
-                return f".{key}{trouble}"
+            error = check(each)
+            if error is not None:
+                return f".{key}{error}"
         return None
 
     def _make_check(self, key: str) -> FieldCheck:

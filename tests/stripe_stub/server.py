@@ -33,14 +33,14 @@ class StubServer:
 async def run_server(answer: Callable[[StubRequest], StubResponse]) -> AsyncIterator[StubServer]:
     """Serve until the block ends."""
     loop = asyncio.get_running_loop()
-    open_ones: set[StubConnection] = set()
-    server = await loop.create_server(lambda: StubConnection(answer, open_ones), "127.0.0.1", 0)
+    connections: set[StubConnection] = set()
+    server = await loop.create_server(lambda: StubConnection(answer, connections), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        yield StubServer(f"http://127.0.0.1:{port}", open_ones)
+        yield StubServer(f"http://127.0.0.1:{port}", connections)
     finally:
         server.close()
-        for each in [*open_ones]:
+        for each in [*connections]:
             each.close()
         await server.wait_closed()
 
@@ -49,10 +49,10 @@ class StubConnection(asyncio.Protocol):
     """One client's connection; requests are handled one after the other."""
 
     def __init__(
-        self, answer: Callable[[StubRequest], StubResponse], open_ones: set[StubConnection]
+        self, answer: Callable[[StubRequest], StubResponse], connections: set[StubConnection]
     ) -> None:
         self._answer = answer
-        self._connections = open_ones
+        self._connections = connections
         self._transport: asyncio.Transport | None = None
         self._delayed: tuple[asyncio.TimerHandle, StubResponse] | None = None
         self._reset_parser()

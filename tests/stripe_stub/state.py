@@ -98,9 +98,9 @@ class StripeState:
 
     def find_any(self, reference: str) -> StripeObjectData | None:
         """The object of any kind with an id."""
-        for shelf in self._objects.values():
-            if reference in shelf:
-                return shelf[reference]
+        for objects in self._objects.values():
+            if reference in objects:
+                return objects[reference]
         return None
 
     def emit_event(self, kind: str, document: StripeObjectData) -> None:

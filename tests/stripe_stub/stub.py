@@ -11,7 +11,7 @@ from attrs import evolve
 
 from tests.stripe_stub import accounts, checkout, disputes, refunds
 from tests.stripe_stub.events import SNAPSHOT_SECRET, THIN_SECRET, EventDeliveryMode
-from tests.stripe_stub.faults import REFUND_FATES, InjectedStubFault, StubFault
+from tests.stripe_stub.faults import REFUND_OUTCOMES, InjectedStubFault, StubFault
 from tests.stripe_stub.pipeline import API_KEY, RESTRICTED_KEY, ReceivedCall, RequestPipeline
 from tests.stripe_stub.server import StubServer, run_server
 from tests.stripe_stub.state import PricingTerms, StripeObjectData, StripeState
@@ -26,11 +26,11 @@ class StripeStub:
     secrets = (SNAPSHOT_SECRET, THIN_SECRET)
     """The signing secrets of the account's own events and of thin events."""
 
-    def __init__(self, server: StubServer, gate: RequestPipeline) -> None:
+    def __init__(self, server: StubServer, pipeline: RequestPipeline) -> None:
         self.url = server.url
         self._server = server
-        self._pipeline = gate
-        self._state = gate.state
+        self._pipeline = pipeline
+        self._state = pipeline.state
 
     # The client and the bank ----------------------------------------------------------------
 
@@ -79,12 +79,12 @@ class StripeStub:
     def inject_fault(self, op: str, kind: str, times: int = 1, seconds: float = 0.05) -> None:
         """Add a fault to the next calls.
 
-        `op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, look
+        `op`: open_checkout, close_checkout, refund, pay_out, reverse_payout, open_payee, read
         (any GET) or any. `kind`: a `StubFault`, "refuse:<Stripe's code>", or for refunds
         pending_then_settled and pending_then_failed, which end a minute later. `seconds` is
         the real time that `slow` takes without `flush_delayed_responses`.
         """
-        if kind in REFUND_FATES:
+        if kind in REFUND_OUTCOMES:
             self._state.next_refund_outcomes += [kind] * times
             return
         fault, _, code = kind.partition(":")
@@ -142,8 +142,8 @@ async def open_stub(
     The end of the block raises the errors of the stub itself, such as an answer that does not
     fit the SDK's types.
     """
-    gate = RequestPipeline(StripeState(now, terms or PricingTerms(), seed))
-    async with run_server(gate.handle) as server:
-        yield StripeStub(server, gate)
-    if gate.bugs:
-        raise ExceptionGroup("the stub of Stripe is wrong", gate.bugs)
+    pipeline = RequestPipeline(StripeState(now, terms or PricingTerms(), seed))
+    async with run_server(pipeline.handle) as server:
+        yield StripeStub(server, pipeline)
+    if pipeline.bugs:
+        raise ExceptionGroup("the stub of Stripe is wrong", pipeline.bugs)

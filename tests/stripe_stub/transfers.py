@@ -8,51 +8,51 @@ from tests.stripe_stub.errors import StripeApiError, resource_missing_error
 from tests.stripe_stub.state import StripeObjectData, StripeState, check_amount, check_metadata
 
 
-def create_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData:
+def create_transfer(state: StripeState, call: EndpointCall) -> StripeObjectData:
     given = call.params
     currency = given["currency"]
     source = None
     if "source_transaction" in given:
-        source = books.find("charge", given["source_transaction"], "source_transaction")
-    payee = _destination_account(books, given["destination"])
+        source = state.find("charge", given["source_transaction"], "source_transaction")
+    payee = _destination_account(state, given["destination"])
     amount = check_amount(given["amount"]) if "amount" in given else _source_amount(source)
     group = given.get("transfer_group")
     if source:
-        _check_source(books, source, amount, currency)
+        _check_source(state, source, amount, currency)
         if group and source["transfer_group"] not in (None, group):
             raise StripeApiError(
                 "The transfer_group of a transfer must be that of its source_transaction",
                 param="transfer_group",
             )
         group = source["transfer_group"] or group
-    elif amount > books.available_balance(currency):
+    elif amount > state.available_balance(currency):
         raise StripeApiError("You have insufficient available funds.", code="balance_insufficient")
-    made = books.add(_transfer_object(books, call, amount, source, group))
-    made["balance_transaction"] = books.add_balance_transaction("transfer", made, -amount)["id"]
-    books.connected_balances[payee["id"], currency] += amount
-    books.emit_event("transfer.created", made)
+    made = state.add(_transfer_object(state, call, amount, source, group))
+    made["balance_transaction"] = state.add_balance_transaction("transfer", made, -amount)["id"]
+    state.connected_balances[payee["id"], currency] += amount
+    state.emit_event("transfer.created", made)
     return made
 
 
 def _transfer_object(
-    books: StripeState,
+    state: StripeState,
     call: EndpointCall,
     amount: int,
     source: StripeObjectData | None,
     group: str | None,
 ) -> StripeObjectData:
-    given, transfer_id = call.params, books.new_id("tr_")
+    given, transfer_id = call.params, state.new_id("tr_")
     return {
         "id": transfer_id,
         "object": "transfer",
         "amount": amount,
         "amount_reversed": 0,
         "balance_transaction": None,
-        "created": books.timestamp(),
+        "created": state.timestamp(),
         "currency": given["currency"],
         "description": given.get("description"),
         "destination": given["destination"],
-        "destination_payment": books.new_id("py_"),
+        "destination_payment": state.new_id("py_"),
         "livemode": False,
         "metadata": check_metadata(given.get("metadata", {})),
         "reversals": {
@@ -68,8 +68,8 @@ def _transfer_object(
     }
 
 
-def _destination_account(books: StripeState, account: str) -> StripeObjectData:
-    found = books.find_any(account)
+def _destination_account(state: StripeState, account: str) -> StripeObjectData:
+    found = state.find_any(account)
     if found is None or found["object"] != "v2.core.account":
         raise resource_missing_error("destination", account, "destination")
     if not can_receive(found):
@@ -89,7 +89,7 @@ def _source_amount(source: StripeObjectData | None) -> int:
     return int(source["amount"])
 
 
-def _check_source(books: StripeState, source: StripeObjectData, amount: int, currency: str) -> None:
+def _check_source(state: StripeState, source: StripeObjectData, amount: int, currency: str) -> None:
     """Raise StripeApiError if the charge has another currency, is unpaid, or has less left."""
     if source["currency"] != currency:
         raise StripeApiError(
@@ -101,7 +101,7 @@ def _check_source(books: StripeState, source: StripeObjectData, amount: int, cur
         raise StripeApiError("The source_transaction has not succeeded", param="source_transaction")
     used = sum(
         each["amount"] - each["amount_reversed"]
-        for each in books.list_objects("transfer")
+        for each in state.list_objects("transfer")
         if each["source_transaction"] == source["id"]
     )
     if used + amount > source["amount"]:
@@ -112,8 +112,8 @@ def _check_source(books: StripeState, source: StripeObjectData, amount: int, cur
         )
 
 
-def reverse_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    transfer = books.find_by_path("transfer", call.ids[0])
+def reverse_transfer(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    transfer = state.find_by_path("transfer", call.ids[0])
     left = transfer["amount"] - transfer["amount_reversed"]
     if left == 0:
         raise StripeApiError(f"Transfer {transfer['id']} is already fully reversed.")
@@ -125,18 +125,18 @@ def reverse_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData
             param="amount",
         )
     payee = (transfer["destination"], transfer["currency"])
-    if amount > books.connected_balances[payee]:
+    if amount > state.connected_balances[payee]:
         raise StripeApiError(
             "The connected account has insufficient funds for this reversal.",
             code="balance_insufficient",
         )
-    made = books.add(
+    made = state.add(
         {
-            "id": books.new_id("trr_"),
+            "id": state.new_id("trr_"),
             "object": "transfer_reversal",
             "amount": amount,
             "balance_transaction": None,
-            "created": books.timestamp(),
+            "created": state.timestamp(),
             "currency": transfer["currency"],
             "destination_payment_refund": None,
             "metadata": check_metadata(call.params.get("metadata") or {}),
@@ -144,31 +144,31 @@ def reverse_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData
             "transfer": transfer["id"],
         }
     )
-    made["balance_transaction"] = books.add_balance_transaction(
+    made["balance_transaction"] = state.add_balance_transaction(
         "transfer_refund", made, amount, category="transfer_reversal"
     )["id"]
-    books.connected_balances[payee] -= amount
+    state.connected_balances[payee] -= amount
     transfer["amount_reversed"] += amount
     transfer["reversed"] = transfer["amount_reversed"] == transfer["amount"]
     inner = transfer["reversals"]
     inner.update(data=[made, *inner["data"]][:10], has_more=len(inner["data"]) >= 10)
-    books.emit_event("transfer.reversed", transfer)
+    state.emit_event("transfer.reversed", transfer)
     return made
 
 
-def retrieve_transfer(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return books.find_by_path("transfer", call.ids[0])
+def retrieve_transfer(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return state.find_by_path("transfer", call.ids[0])
 
 
-def list_transfers(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    return list_page(call, books.list_objects("transfer"))
+def list_transfers(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    return list_page(call, state.list_objects("transfer"))
 
 
-def list_reversals(books: StripeState, call: EndpointCall) -> StripeObjectData:
-    transfer = books.find_by_path("transfer", call.ids[0])
+def list_reversals(state: StripeState, call: EndpointCall) -> StripeObjectData:
+    transfer = state.find_by_path("transfer", call.ids[0])
     made = [
         each
-        for each in books.list_objects("transfer_reversal")
+        for each in state.list_objects("transfer_reversal")
         if each["transfer"] == transfer["id"]
     ]
     return list_page(call, made)

@@ -89,14 +89,14 @@ class BookingJourney:
         assert self.booking.intent is not None
         return self.booking.intent
 
-    def pull(
+    def apply(
         self, trigger: Trigger, party: Party, now: datetime | None = None, **facts: Any
     ) -> TransitionResult:
         """Apply a trigger to the booking, at its creation time unless a time is given."""
         transition_input = TransitionInput(trigger, party, now or self.booking.created_at, **facts)
-        return self.keep(apply_transition(self.booking, transition_input, self.policy))
+        return self.save(apply_transition(self.booking, transition_input, self.policy))
 
-    def see(self, snapshot: Snapshot, now: datetime) -> list[ReconciledFact]:
+    def apply_snapshot(self, snapshot: Snapshot, now: datetime) -> list[ReconciledFact]:
         """Apply what is new in a snapshot."""
         operations = tuple(self.operations.values())
         found = list(
@@ -105,12 +105,12 @@ class BookingJourney:
             )
         )
         for one in found:
-            self.keep(one.result)
+            self.save(one.result)
             if one.operation is not None:
                 self.operations[one.operation.id] = one.operation
         return found
 
-    def keep(self, step: TransitionResult) -> TransitionResult:
+    def save(self, step: TransitionResult) -> TransitionResult:
         """Save a transition as a store would; asserts its revision, and that no posting repeats."""
         assert step.booking.revision == self.booking.revision + 1
         for posting in step.postings:
@@ -139,7 +139,7 @@ class BookingJourney:
         return account_balances(self.postings.values())[account]  # type: ignore[index]
 
     @property
-    def cash_book(self) -> CashPostings:
+    def cash_postings(self) -> CashPostings:
         """The cash of the booking according to the ledger, with nothing in flight."""
         postings = tuple(
             (posting.key, leg.amount)
@@ -185,7 +185,7 @@ class ProcessorBook:
         self.reversals: dict[int, ReversalState] = {}
         self.chargebacks: dict[str, Chargeback] = {}
         self.fees: list[ProcessorFee] = []
-        self.came_back: set[int] = set()
+        self.returned_refunds: set[int] = set()
         """Refunds that had settled before they failed."""
 
     def execute(self, operation: Operation) -> None:
@@ -245,7 +245,7 @@ class ProcessorBook:
         """Change the status of a refund."""
         known = self.refunds[number]
         if known.status is RefundStatus.SETTLED and status is RefundStatus.FAILED:
-            self.came_back.add(number)
+            self.returned_refunds.add(number)
         self.refunds[number] = evolve(known, status=status)
 
     # Made by hand at the processor: negative numbers, since there are no operations ----------
@@ -289,9 +289,9 @@ class ProcessorBook:
         moved += [(kinds.PAYOUT, made.ref, -made.amount) for made in self.payouts.values()]
         moved += [(kinds.REVERSAL, made.ref, made.amount) for made in self.reversals.values()]
         for number, refund in self.refunds.items():
-            if refund.status is RefundStatus.SETTLED or number in self.came_back:
+            if refund.status is RefundStatus.SETTLED or number in self.returned_refunds:
                 moved.append((kinds.REFUND, refund.ref, -refund.amount))
-            if number in self.came_back:
+            if number in self.returned_refunds:
                 moved.append((kinds.REFUND_FAILED, refund.ref, refund.amount))
         for charged in self.chargebacks.values():
             moved.append((kinds.CHARGEBACK, charged.ref, -charged.amount))
@@ -314,34 +314,34 @@ class ProcessorBook:
 
 def accepted_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     journey = BookingJourney(make_booking(**given), policy)
-    journey.pull(Trigger.ACCEPT, Party.STAFF, customer_email="ada@example.com")
+    journey.apply(Trigger.ACCEPT, Party.STAFF, customer_email="ada@example.com")
     return journey
 
 
 def paid_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     journey = accepted_journey(policy, **given)
-    journey.pull(Trigger.PAYMENT, Party.PROCESSOR, payment=journey.payment())
+    journey.apply(Trigger.PAYMENT, Party.PROCESSOR, payment=journey.payment())
     return journey
 
 
 def completed_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     """Confirmed by the customer at the end of the event."""
     journey = paid_journey(policy, **given)
-    journey.pull(Trigger.CONFIRM, Party.CUSTOMER, journey.ends_at)
+    journey.apply(Trigger.CONFIRM, Party.CUSTOMER, journey.ends_at)
     return journey
 
 
 def disputed_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     """Paid, and disputed by the customer at the start."""
     journey = paid_journey(policy, **given)
-    journey.pull(Trigger.DISPUTE, Party.CUSTOMER, journey.starts_at, reason="nobody came")
+    journey.apply(Trigger.DISPUTE, Party.CUSTOMER, journey.starts_at, reason="nobody came")
     return journey
 
 
 def cancelled_journey(policy: Policy = POLICY, **given: Any) -> BookingJourney:
     """Paid, and cancelled by the customer an hour before the start: nothing is refunded."""
     journey = paid_journey(policy, **given)
-    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - LATE_CANCELLATION_NOTICE)
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - LATE_CANCELLATION_NOTICE)
     return journey
 
 
@@ -351,9 +351,9 @@ def paid_out_journey(policy: Policy = POLICY, **given: Any) -> tuple[BookingJour
     book = ProcessorBook(journey)
     book.pay()
     now = journey.ends_at + DAY
-    journey.pull(Trigger.SEND_PAYOUT, Party.SYSTEM, now)
+    journey.apply(Trigger.SEND_PAYOUT, Party.SYSTEM, now)
     book.execute_all()
-    journey.see(book.snapshot, now)
+    journey.apply_snapshot(book.snapshot, now)
     return journey, book
 
 
@@ -382,7 +382,7 @@ def apply_snapshot(
     journey: BookingJourney, book: ProcessorBook, after: timedelta = DAY
 ) -> list[ReconciledFact]:
     """Apply the processor's snapshot, at the given time after the end of the event."""
-    return journey.see(book.snapshot, journey.ends_at + after)
+    return journey.apply_snapshot(book.snapshot, journey.ends_at + after)
 
 
 def last_operation(journey: BookingJourney) -> Operation:
@@ -433,4 +433,4 @@ def settle_debts(payer: BookingJourney, *debtors: BookingJourney) -> list[Transi
     """Deduct the debtors' debts from the payer's payout."""
     journey_by_booking_id = {journey.booking.id: journey for journey in (payer, *debtors)}
     steps = net_debts(payer.booking, [debt_of(debtor) for debtor in debtors], payer.ends_at + DAY)
-    return [journey_by_booking_id[step.booking.id].keep(step) for step in steps]
+    return [journey_by_booking_id[step.booking.id].save(step) for step in steps]

@@ -1,4 +1,4 @@
-"""Work that makes many objects and no garbage."""
+"""A pause of the garbage collection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Collect no garbage for a while: to look for some among the nodes of syntax trees takes twice
-    as long as to parse them."""
+    """Pauses the garbage collection. It would take twice as long as the parsing of syntax trees,
+    which make many objects and no garbage."""
     gc.disable()
     try:
         yield

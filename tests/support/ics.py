@@ -195,7 +195,7 @@ END:VEVENT
 END:VCALENDAR
 """
 
-VALARM_CALENDAR = """\
+CUSTOM_TIMEZONE = """\
 BEGIN:VTIMEZONE
 TZID:Customized Time Zone
 BEGIN:STANDARD
@@ -212,4 +212,4 @@ TZOFFSETTO:+0200
 END:DAYLIGHT
 END:VTIMEZONE
 """
-"""A time zone with a name that is in no list, and the offsets of central Europe."""
+"""A VTIMEZONE component whose name is in no list, with the offsets of central Europe."""

@@ -96,7 +96,7 @@ class BookingScenario:
         found = [one async for one in ledger_check.check_ledger(self.ports)]
         return [one.text for one in found if isinstance(one, ledger_check.LedgerFault)]
 
-    async def held(self) -> int:
+    async def processor_balance(self) -> int:
         """The platform's balance at the processor."""
         assert self.ports.sandbox is not None
         return await self.ports.sandbox.balance()
@@ -143,7 +143,7 @@ class BookingScenario:
         """The address of the hosted page."""
         return (await actions.open_checkout(self.ports, self.customer, booking.id))[1]
 
-    async def play(self, booking: Booking, outcome: str = "succeed") -> None:
+    async def simulate_checkout(self, booking: Booking, outcome: str = "succeed") -> None:
         """Act on the hosted page; its events are not delivered yet."""
         page = await self.checkout(booking)
         assert self.ports.sandbox is not None
@@ -151,7 +151,7 @@ class BookingScenario:
 
     async def paid(self, **given: Any) -> Booking:
         booking = await self.accepted(**given)
-        await self.play(booking)
+        await self.simulate_checkout(booking)
         await self.drain()
         return await self.booking(booking)
 
@@ -159,7 +159,7 @@ class BookingScenario:
         """A booking confirmed by the customer at the end of the event."""
         booking = await self.paid(**given)
         await self.jump_to(booking.ends_at)
-        return await self.move(booking, Trigger.CONFIRM, self.customer)
+        return await self.apply_trigger(booking, Trigger.CONFIRM, self.customer)
 
     async def paid_out(self, **given: Any) -> Booking:
         booking = await self.completed(**given)
@@ -167,7 +167,7 @@ class BookingScenario:
         await self.drain()
         return await self.booking(booking)
 
-    async def move(self, booking: Booking, trigger: Trigger, by: Actor) -> Booking:
+    async def apply_trigger(self, booking: Booking, trigger: Trigger, by: Actor) -> Booking:
         return await actions.apply_trigger(self.ports, by, booking.id, trigger)
 
     async def cancel(
@@ -230,6 +230,6 @@ async def list_bookings(scene: BookingScenario, actor: Actor | None = None) -> l
     )
 
 
-async def kinds(scene: BookingScenario, booking: Booking) -> list[tuple[str, str]]:
+async def operation_states(scene: BookingScenario, booking: Booking) -> list[tuple[str, str]]:
     """The kind and status of each operation, in order."""
     return [(str(op.kind), str(op.status)) for op in await scene.operations(booking)]

@@ -40,7 +40,7 @@ class RecordingProcessor:
 
         return call
 
-    def made(self, name):
+    def calls_of(self, name):
         """The arguments of each call of this name, without the timeout."""
         return [given[:-1] for called, *given in self.calls if called == name]
 
@@ -60,7 +60,7 @@ def ports_with_manual_payees() -> Ports:
 
 @frozen
 class PayeeScenario:
-    """The actions of the staff member and of the worker."""
+    """A staff member, whose payout account the worker keeps up to date."""
 
     scene: BookingScenario
     staff: Actor
@@ -73,22 +73,22 @@ class PayeeScenario:
     def processor(self):
         return self.ports.payments
 
-    async def ask(self, country=None):
-        """Request the onboarding page as the staff member."""
+    async def open_onboarding(self, country=None):
+        """Open the onboarding page as the staff member."""
         return await payees.open_onboarding(self.ports, self.staff, country)
 
-    async def account(self):
+    async def payee(self):
         return await payees.get_payee(self.ports, self.staff)
 
     async def status(self):
-        found = await self.account()
+        found = await self.payee()
         return PayeeStatus.NONE if found is None else found.status
 
     async def complete(self):
         """Complete the page as the staff member; its events are not delivered yet."""
-        await self.ports.sandbox.complete_payee((await self.account()).ref)
+        await self.ports.sandbox.complete_payee((await self.payee()).ref)
 
-    async def work(self):
+    async def run_payees(self):
         """Run the worker until nothing is due."""
         while await payees.run_due_payee(self.ports):
             pass

@@ -1,4 +1,4 @@
-"""What a measured figure bears with it: commit, day and machine."""
+"""The origin of a measured figure: commit, day and machine."""
 
 from __future__ import annotations
 

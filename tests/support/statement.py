@@ -27,7 +27,7 @@ StatementChange: TypeAlias = Callable[[list[Movement]], Sequence[Movement]]
 NO_ANSWER = OutcomeUnknown("no answer in time")
 
 
-class Tampered:
+class ProcessorWithAlteredStatement:
     """A processor with an altered statement; single calls can be unreachable."""
 
     def __init__(
@@ -48,15 +48,15 @@ class Tampered:
             yield line
 
 
-def tampered(
+def with_altered_statement(
     scene: BookingScenario,
     change: StatementChange = lambda lines: lines,
     down: Collection[str] = (),
     error: Exception = NO_ANSWER,
 ) -> BookingScenario:
     """The same scenario with an altered statement."""
-    wrong: Any = Tampered(scene.ports.payments, change, down, error)
-    return evolve(scene, ports=evolve(scene.ports, payments=wrong))
+    altered: Any = ProcessorWithAlteredStatement(scene.ports.payments, change, down, error)
+    return evolve(scene, ports=evolve(scene.ports, payments=altered))
 
 
 async def reconcile(
@@ -69,7 +69,7 @@ async def reconcile(
     return differences, done
 
 
-async def texts(scene: BookingScenario, apply: bool = False) -> list[str]:
+async def difference_texts(scene: BookingScenario, apply: bool = False) -> list[str]:
     differences, _ = await reconcile(scene, apply)
     return [one.text for one in differences]
 
@@ -90,8 +90,10 @@ async def make_scenario_with_fees() -> BookingScenario:
     )
 
 
-async def slip(scene: BookingScenario, booking: Booking, key: str, amount: int = 7) -> None:
-    """Add a surplus posting."""
+async def add_surplus_posting(
+    scene: BookingScenario, booking: Booking, key: str, amount: int = 7
+) -> None:
+    """Add a posting to a booking that no movement of the processor explains."""
     legs = (Leg(Account.PROCESSOR_BALANCE, amount), Leg(Account.SUSPENSE, -amount))
     posting = make_posting(booking.id, key=key, legs=legs)
     change = make_booking_write(next_revision(await scene.booking(booking)), postings=(posting,))

@@ -72,8 +72,8 @@ class WebhookScenario:
 
     async def claim_batch(self) -> EndpointBatch:
         """Claim the batch of the only endpoint with due deliveries."""
-        [turn] = await deliveries.claim_batches(self.ports, 10, degraded=False)
-        return turn
+        [batch] = await deliveries.claim_batches(self.ports, 10, degraded=False)
+        return batch
 
     async def save_endpoint(self, endpoint: WebhookEndpoint) -> None:
         await self.ports.store.run_transaction(lambda tx: tx.webhooks.save_endpoints([endpoint]))
@@ -118,13 +118,13 @@ class WebhookScenario:
 
 
 def attempt_results(
-    turn: EndpointBatch, failure: DeliveryFailure | None = DeliveryFailure.TIMEOUT
+    batch: EndpointBatch, failure: DeliveryFailure | None = DeliveryFailure.TIMEOUT
 ) -> list[DeliveryResult]:
     """Results of all deliveries of a batch after one second: the failure, or a success if None."""
     status = 200 if failure is None else None
     return [
-        DeliveryResult(turn, parcel.delivery, AttemptOutcome(NOW, NOW + SECOND, status, failure))
-        for parcel in turn.due_deliveries
+        DeliveryResult(batch, due.delivery, AttemptOutcome(NOW, NOW + SECOND, status, failure))
+        for due in batch.due_deliveries
     ]
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def test_nothing_is_left_for_the_jobs_of_a_worker(scene):
     """After `run_all_due` no job of the worker finds due work, at any stage of a booking."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await due_work.run_all_due(scene.ports)
     assert [job.name for job in JOBS if await job.run(scene.ports)] == []
     await scene.jump_to(booking.ends_at + 5 * DAY)

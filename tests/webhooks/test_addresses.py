@@ -41,15 +41,17 @@ def test_the_corpus_is_large() -> None:
 def test_unsafe_addresses(group: str) -> None:
     """An unsafe address is refused, alone and in a URL."""
     assert list(filter(is_safe_address, ADDRESSES[group])) == []
-    said = {url_error(f"https://{as_url_host(address)}:8443/hook") for address in ADDRESSES[group]}
-    assert said == {"must lead to a public address"}
+    errors = {
+        url_error(f"https://{as_url_host(address)}:8443/hook") for address in ADDRESSES[group]
+    }
+    assert errors == {"must lead to a public address"}
 
 
 @pytest.mark.parametrize("group", HOSTS)
 def test_odd_hosts(group: str) -> None:
     """Hosts that are malformed or not public are refused in every spelling."""
-    said = {host: url_error(f"https://{host}/hook") for host in HOSTS[group]}
-    assert [host for host, wrong in said.items() if wrong is None] == []
+    errors = {host: url_error(f"https://{host}/hook") for host in HOSTS[group]}
+    assert [host for host, error in errors.items() if error is None] == []
 
 
 @pytest.mark.parametrize("group", URLS)

@@ -45,8 +45,8 @@ AUTHORITY = trustme.CA()
 CALENDAR = b"BEGIN:VCALENDAR\r\nEND:VCALENDAR\r\n"
 MAX_BYTES = 2**20
 NEW = CalendarVersion()
-NO_END = 30.0
-"""Seconds after which a read counts as endless."""
+TEST_TIMEOUT_SECONDS = 30.0
+"""Seconds after which a read that does not end fails its test."""
 
 Outcome = FetchedCalendar | CalendarReadFault | None
 
@@ -64,7 +64,7 @@ async def fetch(
         insecure=insecure, resolver=names, tls=client_tls_context(AUTHORITY)
     )
     try:
-        async with asyncio.timeout(NO_END):
+        async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
             return await fetcher.fetch(url, known, MAX_BYTES, seconds)
     finally:
         await fetcher.close()
@@ -101,7 +101,7 @@ async def test_a_calendar_is_read_over_tls() -> None:
 
 
 async def test_a_known_version_is_not_sent_again() -> None:
-    """A read names the known version; 304 means that nothing changed."""
+    """A request names the known version: its 304 is no change, another 304 is a fault."""
     known = CalendarVersion('"v1"', "Mon, 01 Mar 2027 12:00:00 GMT")
     async with ReceiverServer(respond_with(b"HTTP/1.1 304 Not Modified\r\n\r\n")) as server:
         assert await fetch(server.url, known) is None
@@ -130,8 +130,8 @@ async def test_an_unusable_version_is_not_kept(etag: str) -> None:
         *((code, CalendarReadFault.UNREACHABLE) for code in (204, 206, 400, 429, 500, 503)),
     ],
 )
-async def test_statuses_are_told_apart(status: int, fault: CalendarReadFault) -> None:
-    """What is gone, what asks for a password, and what may pass are told apart."""
+async def test_statuses_have_faults(status: int, fault: CalendarReadFault) -> None:
+    """A missing calendar, a refused one and a temporary error have different faults."""
     assert await fetch_from(respond_status(status, b"secret text")) is fault
 
 
@@ -139,7 +139,7 @@ async def test_statuses_are_told_apart(status: int, fault: CalendarReadFault) ->
 
 
 async def test_a_large_calendar_is_read() -> None:
-    """A calendar of the greatest size is read, plain and compressed."""
+    """A calendar of the maximum size is read, plain and compressed."""
     large = CALENDAR.ljust(MAX_BYTES, b" ")
     assert content_of(await fetch_from(answer(large))) == large
     packed = gzip.compress(large)
@@ -149,14 +149,14 @@ async def test_a_large_calendar_is_read() -> None:
 
 @pytest.mark.parametrize("extra", [(), ("Content-Encoding: gzip",)])
 async def test_a_calendar_over_the_limit_is_refused(extra: tuple[str, ...]) -> None:
-    """One byte more is refused, before it is read where its length is announced."""
+    """A calendar that is one byte too large is refused, plain and compressed."""
     body = bytes(MAX_BYTES + 1)
     sent = gzip.compress(body) if extra else body
     assert await fetch_from(answer(sent, *extra)) is CalendarReadFault.TOO_LARGE
 
 
 async def test_an_endless_body_is_cut() -> None:
-    """A body without end is given up at the limit, not read on."""
+    """An endless body is not read beyond the limit."""
     async with ReceiverServer(endless_body) as server:
         assert await fetch(server.url) is CalendarReadFault.TOO_LARGE
     assert server.bytes_written < 4 * MAX_BYTES
@@ -186,25 +186,25 @@ BAD: dict[str, tuple[Behaviour, CalendarReadFault]] = {
 
 @pytest.mark.parametrize("name", BAD)
 async def test_servers_that_misbehave_end_a_read(name: str) -> None:
-    """Each misbehaviour is a fault, without an error."""
+    """Each misbehaviour of a server is a fault of the read, and raises no error."""
     behaviour, fault = BAD[name]
     assert await fetch_from(behaviour) is fault
 
 
 @pytest.mark.parametrize("behaviour", [never_respond, hang_in_head, drip_head, drip_body])
 async def test_a_read_ends_in_time(behaviour: Behaviour) -> None:
-    """A server that hangs or drips is left when the time is up."""
+    """A read from a server that hangs or sends slowly ends at the timeout."""
     assert await fetch_from(behaviour, seconds=0.3) is CalendarReadFault.UNREACHABLE
 
 
 async def test_a_name_that_hangs_ends_in_time() -> None:
-    """Names are resolved within the same time."""
+    """The resolution of a name ends at the timeout too."""
     read = await fetch("https://calendar.test/", names=HangingResolver(), seconds=0.2)
     assert read is CalendarReadFault.UNREACHABLE
 
 
 async def test_a_closed_port_is_unreachable() -> None:
-    """A refused connection is a fault that may pass."""
+    """A refused connection is a temporary fault."""
     async with closed_port() as url:
         assert await fetch(url) is CalendarReadFault.UNREACHABLE
 
@@ -214,7 +214,7 @@ async def test_a_closed_port_is_unreachable() -> None:
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "169.254.169.254", "127.0.0.1", "fd00::1"])
 async def test_a_name_of_a_private_address_is_refused(address: str) -> None:
-    """A public name that resolves to a private address is not connected to."""
+    """A public name that resolves to a private address is refused."""
     names = SingleAddressResolver(address)
     read = await fetch("https://calendar.test/a.ics", insecure=False, names=names)
     assert read is CalendarReadFault.NOT_PUBLIC
@@ -231,12 +231,12 @@ async def test_a_name_of_a_private_address_is_refused(address: str) -> None:
     ],
 )
 async def test_a_redirect_to_a_private_address_is_refused(target: str) -> None:
-    """The address of a redirect is checked as the first one was."""
+    """The target of a redirect is checked like the first address."""
     assert await fetch_from(respond_redirect(302, target)) is CalendarReadFault.NOT_PUBLIC
 
 
 async def test_a_redirect_from_https_to_http_is_refused() -> None:
-    """Outside the sandbox no redirect leaves https."""
+    """Outside the sandbox a redirect from https to http is refused."""
     fetcher = HttpCalendarFetcher(resolver=SingleAddressResolver("127.0.0.1"))
     base = fetcher._check_target("https://calendar.test/a")
     with pytest.raises(Exception, match="not_public"):
@@ -246,7 +246,7 @@ async def test_a_redirect_from_https_to_http_is_refused() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_followed(status: int) -> None:
-    """A redirect leads to the calendar, and the known version is named there too."""
+    """A redirect is followed, and the request to its target names the known version."""
     async with ReceiverServer(answer(CALENDAR)) as there:
         redirect = respond_redirect(status, there.url)
         async with ReceiverServer(redirect) as here:
@@ -257,7 +257,7 @@ async def test_a_redirect_is_followed(status: int) -> None:
 
 @pytest.mark.parametrize("location", ["/hook", "", "//["])
 async def test_redirects_end(location: str) -> None:
-    """A loop of redirects ends, and so do redirects to nowhere."""
+    """A loop of redirects, and redirects without a valid target, are unreachable."""
     async with ReceiverServer(respond_redirect(302, location)) as server:
         assert await fetch(server.url) is CalendarReadFault.UNREACHABLE
     assert len(server.requests) <= 6

@@ -62,30 +62,34 @@ def alternating(*kinds: Behaviour) -> Behaviour:
     return behave
 
 
+async def listen(
+    stack: AsyncExitStack,
+    is_reliable: bool,
+    behaviour: Behaviour,
+    authority: trustme.CA | None = None,
+) -> SoakReceiver:
+    """Runs a receiver until the stack is closed, over TLS if an authority is given."""
+    tls = None if authority is None else server_tls_context(authority, "127.0.0.1")
+    receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
+    return SoakReceiver(receiver.url, receiver.requests, is_reliable)
+
+
 @asynccontextmanager
 async def short_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], Path]]:
     """Eight endpoints, four of them healthy, and the certificate that the workers trust."""
     authority, stranger = trustme.CA(), trustme.CA()
     async with AsyncExitStack() as stack:
-
-        async def listen(
-            is_reliable: bool, behaviour: Behaviour, by: trustme.CA | None = None
-        ) -> SoakReceiver:
-            tls = None if by is None else server_tls_context(by, "127.0.0.1")
-            receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
-            return SoakReceiver(receiver.url, receiver.requests, is_reliable)
-
         targets = [
-            await listen(True, respond_with()),
-            await listen(True, respond_with(), authority),
-            await listen(True, respond_with(times=1)),
-            await listen(True, respond_status(201, b"thanks")),
-            await listen(False, hang_in_head),
-            await listen(False, reset_after_request),
-            await listen(False, respond_redirect(307, "http://127.0.0.1/")),
-            await listen(False, respond_with(), stranger),
+            await listen(stack, True, respond_with()),
+            await listen(stack, True, respond_with(), authority),
+            await listen(stack, True, respond_with(times=1)),
+            await listen(stack, True, respond_status(201, b"thanks")),
+            await listen(stack, False, hang_in_head),
+            await listen(stack, False, reset_after_request),
+            await listen(stack, False, respond_redirect(307, "http://127.0.0.1/")),
+            await listen(stack, False, respond_with(), stranger),
         ]
-        yield targets, _roots(folder, authority)
+        yield targets, _write_root_certificates(folder, authority)
 
 
 @asynccontextmanager
@@ -94,14 +98,6 @@ async def long_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], 
     authority, stranger = trustme.CA(), trustme.CA()
     async with AsyncExitStack() as stack:
         refusing = await stack.enter_async_context(closed_port())
-
-        async def listen(
-            is_reliable: bool, behaviour: Behaviour, by: trustme.CA | None = None
-        ) -> SoakReceiver:
-            tls = None if by is None else server_tls_context(by, "127.0.0.1")
-            receiver = await stack.enter_async_context(ReceiverServer(behaviour, tls))
-            return SoakReceiver(receiver.url, receiver.requests, is_reliable)
-
         bodies = alternating(drip_body, endless_body, gzip_bomb)
         heads = alternating(
             never_respond,
@@ -111,19 +107,19 @@ async def long_targets(folder: Path) -> AsyncIterator[tuple[list[SoakReceiver], 
             respond_status(500),
         )
         targets = [
-            *[await listen(True, respond_with()) for _ in range(3)],
-            await listen(True, respond_with(), authority),
-            await listen(True, respond_with(times=1)),
+            *[await listen(stack, True, respond_with()) for _ in range(3)],
+            await listen(stack, True, respond_with(), authority),
+            await listen(stack, True, respond_with(times=1)),
             SoakReceiver(refusing, [], False),
-            await listen(False, hang_in_head),
-            await listen(False, heads),
-            await listen(False, bodies),
-            await listen(False, respond_with(), stranger),
+            await listen(stack, False, hang_in_head),
+            await listen(stack, False, heads),
+            await listen(stack, False, bodies),
+            await listen(stack, False, respond_with(), stranger),
         ]
-        yield targets, _roots(folder, authority)
+        yield targets, _write_root_certificates(folder, authority)
 
 
-def _roots(folder: Path, authority: trustme.CA) -> Path:
+def _write_root_certificates(folder: Path, authority: trustme.CA) -> Path:
     roots = folder / "roots.pem"
     authority.cert_pem.write_to_path(roots)
     return roots
@@ -132,14 +128,14 @@ def _roots(folder: Path, authority: trustme.CA) -> Path:
 async def test_nothing_is_lost_in_a_short_soak(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
-    """100 events reach four healthy endpoints of eight although two workers are killed, and every
-    delivery is decided, on both databases."""
+    """On both databases 100 events reach four healthy endpoints of eight although two workers are
+    killed, and every delivery has a final status."""
     urls = {
         "sqlite": f"sqlite+aiosqlite:///{tmp_path}/soak.db",
         "postgresql": await postgres_server.create_database(),
     }
 
-    async def on(name: str) -> None:
+    async def run_on(name: str) -> None:
         folder = tmp_path / name
         folder.mkdir()
         async with short_targets(folder) as (targets, roots):
@@ -148,7 +144,7 @@ async def test_nothing_is_lost_in_a_short_soak(
 
     async with anyio.create_task_group() as both:
         for name in urls:
-            both.start_soon(on, name)
+            both.start_soon(run_on, name)
 
 
 @pytest.mark.soak
@@ -157,7 +153,7 @@ async def test_nothing_is_lost_in_a_long_soak(
     tmp_path: Path, postgres_server: PostgresServer, database: str
 ) -> None:
     """10,000 events reach five healthy endpoints of ten although twenty workers are killed, and
-    every delivery is decided."""
+    every delivery has a final status."""
     url = f"sqlite+aiosqlite:///{tmp_path}/soak.db"
     if database == "postgresql":
         url = await postgres_server.create_database()

@@ -92,8 +92,8 @@ class NotificationsWriter(NotificationsReader):
 
     async def defer_notification(self, notification_id: int, lease: Lease, until: datetime) -> None:
         if (row := self._find_leased(notification_id, lease)) is not None:
-            put_off = evolve(row, due_at=until, attempts=row.attempts + 1, lease=None)
-            self.tx.state.notices[notification_id] = put_off
+            deferred = evolve(row, due_at=until, attempts=row.attempts + 1, lease=None)
+            self.tx.state.notices[notification_id] = deferred
 
     async def mute(self, user_id: int, kind: NotificationKind) -> None:
         self.tx.state.muted_kinds[user_id] = await self.muted_kinds_of(user_id) | {kind}

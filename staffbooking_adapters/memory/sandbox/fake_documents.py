@@ -97,7 +97,7 @@ class MemoryFakeStoreTransaction:
     async def delete(self, kind: str, key: str) -> None:
         self._replace(kind, key, None)
 
-    async def forget(self, kind: str, now: datetime) -> None:
+    async def delete_due(self, kind: str, now: datetime) -> None:
         for key in self.tables[kind].due_keys(now):
             self._replace(kind, key, None)
 

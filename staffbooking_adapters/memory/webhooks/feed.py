@@ -61,6 +61,7 @@ def read_feed(
     names: Collection[EventName],
     limit: int,
 ) -> list[bytes]:
+    """The bodies of the reader's next events after a position, the oldest first."""
     later = (
         state.events[event_id]
         for position, event_id in state.event_by_position.items()
@@ -77,6 +78,8 @@ def read_latest(
     names: Collection[EventName],
     limit: int,
 ) -> list[tuple[int, bytes]]:
+    """The positions and bodies of the reader's last events before a position, the newest
+    first."""
     earlier = (
         (position, state.events[event_id])
         for position, event_id in sorted(state.event_by_position.items(), reverse=True)

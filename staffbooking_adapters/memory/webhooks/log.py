@@ -1,4 +1,4 @@
-"""The deliveries of an endpoint in memory, as its owner looks for them, and their bytes."""
+"""Lookups of deliveries in memory: by endpoint, booking and status, and their bodies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from datetime import datetime
 from staffbooking_adapters.memory.state import DeliveryRow, MemoryState
 from staffbooking_core.domain.webhooks.deliveries import Delivery, DeliveryGroup, DeliveryStatus
 from staffbooking_core.ports import MAX_COUNTED_DELIVERIES, DueDelivery
+
+_UNCOUNTED_STATUSES = (DeliveryStatus.SUCCEEDED, DeliveryStatus.CANCELLED)
 
 
 def deliveries_of(state: MemoryState, endpoint_id: int) -> list[DeliveryRow]:
@@ -50,12 +52,11 @@ def failed_deliveries(state: MemoryState, endpoint_id: int, since: datetime) -> 
 
 
 def count_deliveries(state: MemoryState, endpoint_id: int) -> Mapping[DeliveryStatus, int]:
-    newest = reversed(deliveries_of(state, endpoint_id))
-    statuses = [row.delivery.status for row in newest if row.delivery.status not in _SETTLED]
-    return Counter(statuses[:MAX_COUNTED_DELIVERIES])
-
-
-_SETTLED = (DeliveryStatus.SUCCEEDED, DeliveryStatus.CANCELLED)
+    """The number of deliveries by status, of the newest ones that are neither succeeded nor
+    cancelled."""
+    newest = [row.delivery.status for row in reversed(deliveries_of(state, endpoint_id))]
+    counted = [status for status in newest if status not in _UNCOUNTED_STATUSES]
+    return Counter(counted[:MAX_COUNTED_DELIVERIES])
 
 
 def due_delivery(state: MemoryState, row: DeliveryRow) -> DueDelivery:

@@ -60,7 +60,7 @@ class WebhooksReader:
     ) -> Sequence[EndpointSubscription]:
         state = self._tx.state
         rows = [row for row in _undeleted_endpoints(state) if row.endpoint.id > after_id]
-        return [_subscriber_of(state, row) for row in rows[offset : offset + limit]]
+        return [_subscription_of(state, row) for row in rows[offset : offset + limit]]
 
     async def silent_endpoints(
         self, before_id: int | None, limit: int
@@ -71,7 +71,7 @@ class WebhooksReader:
             for row in reversed(_undeleted_endpoints(state))
             if row.endpoint.is_silent and (before_id is None or row.endpoint.id < before_id)
         ]
-        return [_subscriber_of(state, row) for row in rows[:limit]]
+        return [_subscription_of(state, row) for row in rows[:limit]]
 
     async def delivery(self, delivery_id: int) -> Delivery | None:
         row = self._tx.state.deliveries.get(delivery_id)
@@ -151,7 +151,7 @@ class WebhooksReader:
             for row in _undeleted_endpoints(state)
             if row.endpoint.active and row.endpoint.id > after_id
         ]
-        found = [_subscriber_of(state, row) for row in rows if row.endpoint.id in holding]
+        found = [_subscription_of(state, row) for row in rows if row.endpoint.id in holding]
         return found[:limit]
 
     async def next_batch_due_at(self, now: datetime, *, degraded: bool) -> datetime | None:
@@ -204,9 +204,11 @@ class WebhooksWriter(WebhooksReader):
 
     async def lock_endpoints_of(self, user_ids: Sequence[int]) -> Sequence[EndpointSubscription]:
         state = self._tx.state
-        everybody = (_subscriber_of(state, row) for row in _undeleted_endpoints(state))
+        subscriptions = (_subscription_of(state, row) for row in _undeleted_endpoints(state))
         return [
-            each for each in everybody if each.owner.id in user_ids or each.owner.role is Role.ADMIN
+            each
+            for each in subscriptions
+            if each.owner.id in user_ids or each.owner.role is Role.ADMIN
         ]
 
     async def add_deliveries(self, new_deliveries: Sequence[NewDelivery]) -> None:
@@ -257,7 +259,7 @@ class WebhooksWriter(WebhooksReader):
     ) -> Mapping[EndpointClaim, EndpointSubscription]:
         state = self._tx.state
         return {
-            (endpoint_id, row.lease.token): _subscriber_of(state, row)
+            (endpoint_id, row.lease.token): _subscription_of(state, row)
             for endpoint_id, row in state.endpoints.items()
             if row.lease is not None and (endpoint_id, row.lease.token) in claims
         }
@@ -391,7 +393,7 @@ def _undeleted_endpoints(state: MemoryState) -> list[EndpointRow]:
     return [row for row in state.endpoints.values() if row.endpoint.deleted_at is None]
 
 
-def _subscriber_of(state: MemoryState, row: EndpointRow) -> EndpointSubscription:
+def _subscription_of(state: MemoryState, row: EndpointRow) -> EndpointSubscription:
     return EndpointSubscription(row.endpoint, state.users[row.endpoint.owner_id])
 
 

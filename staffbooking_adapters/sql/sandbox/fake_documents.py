@@ -101,7 +101,7 @@ class SqlFakeDocuments:
     async def delete(self, kind: str, key: str) -> None:
         await self.connection.execute(DELETE_DOCUMENT, kind=kind, key=key)
 
-    async def forget(self, kind: str, now: datetime) -> None:
+    async def delete_due(self, kind: str, now: datetime) -> None:
         await self.connection.execute(DELETE_DUE_DOCUMENTS, kind=kind, now=now)
 
 

@@ -120,7 +120,6 @@ def _pick_face(random: Random, look: Look) -> _Face:
 # Body -----------------------------------------------------------------------------------
 
 _SHOULDERS = mirror([(50, 76.5), (41, 77.5), (27, 81.5), (15, 88), (9, 98), (7, 112)])
-_NECK = mirror([(50, 80), (44.5, 80), (43.5, 72), (44, 60)])
 
 
 def _draw_neck(canvas: Canvas, face: _Face) -> None:
@@ -260,7 +259,7 @@ _OUTFITS = {
 
 # Head -----------------------------------------------------------------------------------
 
-HEAD = mirror([(50, 24), (58, 25.2), (65, 32), (66.8, 43), (65, 53.5), (59.5, 62.5), (54, 66.4)])
+_HEAD = mirror([(50, 24), (58, 25.2), (65, 32), (66.8, 43), (65, 53.5), (59.5, 62.5), (54, 66.4)])
 _RIGHT_HALF = [(50, 23.5), (58, 25.2), (65, 32), (66.8, 43), (65, 53.5), (59.5, 62.5), (54, 66.4)]
 
 
@@ -268,7 +267,7 @@ def _draw_head(canvas: Canvas, face: _Face) -> None:
     for x in (33.6, 66.4):
         canvas.ellipse(x, 47, 3.2, 4.8, face.skin)
         canvas.ellipse(x, 47.2, 1.6, 2.7, face.shadow)
-    canvas.shape(HEAD, face.skin)
+    canvas.shape(_HEAD, face.skin)
     canvas.shape([*_RIGHT_HALF, (57, 60), (61.5, 50), (62, 38), (58, 29)], face.shadow, 90)
 
 
@@ -341,30 +340,30 @@ _STUBBLE = mirror(
         (50, 54.8),
     ]
 )
+_FULL_BEARD = mirror(
+    [
+        (50, 69),
+        (43, 67.6),
+        (36.5, 60),
+        (34.2, 49),
+        (35.8, 49),
+        (39, 54.8),
+        (44, 55.2),
+        (50, 54.8),
+    ]
+)
 
 
 def _draw_beard(canvas: Canvas, random: Random, face: _Face) -> None:
     kind = random.choice(("none", "none", "none", "stubble", "stubble", "full", "moustache"))
     color = darken(face.hair, 0.1)
-    jaw = mirror(
-        [
-            (50, 69),
-            (43, 67.6),
-            (36.5, 60),
-            (34.2, 49),
-            (35.8, 49),
-            (39, 54.8),
-            (44, 55.2),
-            (50, 54.8),
-        ]
-    )
     if kind == "stubble":
         canvas.shape(_STUBBLE, color, 46)
     elif kind == "full":
-        canvas.shape(jaw, color)
+        canvas.shape(_FULL_BEARD, color)
         lips = mix(face.skin, parse_color("b4383f"), 0.45)
         canvas.shape([(45, 58), (50, 57.4), (55, 58), (52.6, 60.6), (50, 61.2), (47.4, 60.6)], lips)
-    if kind == "moustache":
+    elif kind == "moustache":
         canvas.shape(
             [
                 (50, 54.6),

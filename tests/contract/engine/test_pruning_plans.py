@@ -39,7 +39,8 @@ async def test_postgresql_finds_old_rows_by_their_age(empty_postgres, name):
 async def test_sqlite_finds_old_rows_by_their_age(empty_sqlite, name):
     """Each statement seeks in an index of the age, in its order."""
     compiled = STATEMENTS[name].compile_for("sqlite")
-    lines = [row[3] for row in empty_sqlite.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", [None])]
+    given = [None] * len(compiled.argument_names)
+    lines = [row[3] for row in empty_sqlite.execute(f"EXPLAIN QUERY PLAN {compiled.sql}", given)]
     seek = r"SEARCH \w+ USING (COVERING )?INDEX \w+ \(\w+<\?\)"
     assert any(re.search(seek, line) for line in lines), lines
     assert not any("TEMP B-TREE FOR ORDER BY" in line for line in lines), lines

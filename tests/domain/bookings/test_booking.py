@@ -205,14 +205,14 @@ def test_a_payout_that_is_made_or_held_is_not_late(status):
 def test_a_released_payout_has_one_alarm():
     """A released payout that was alarmed about has no further timer."""
     journey = released()
-    journey.pull(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)
+    journey.apply(Trigger.PAYOUT_ALARM, Party.SYSTEM, journey.ends_at + 42 * HOUR)
     assert next_timer(journey.booking, POLICY) is None
 
 
 def released(policy=POLICY):
     """A completed booking whose payout is ordered."""
     journey = completed_journey(policy)
-    journey.pull(Trigger.SEND_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
+    journey.apply(Trigger.SEND_PAYOUT, Party.SYSTEM, journey.booking.payout_due_at)
     return journey
 
 
@@ -272,13 +272,13 @@ def test_a_dispute_has_a_deadline():
 def test_an_overdue_dispute_has_no_timer():
     """After the deadline nothing happens by itself."""
     journey = disputed_journey()
-    journey.pull(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, journey.starts_at + 72 * HOUR)
+    journey.apply(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, journey.starts_at + 72 * HOUR)
     assert next_timer(journey.booking, POLICY) is None
 
 
 def test_a_cancelled_request_has_nothing_due():
     """A cancelled request without earnings has no payout timer."""
     journey = BookingJourney()
-    journey.pull(Trigger.DECLINE, Party.STAFF)
+    journey.apply(Trigger.DECLINE, Party.STAFF)
     assert journey.booking.status is BookingStatus.CANCELLED
     assert next_timer(journey.booking, POLICY) is None

@@ -44,13 +44,13 @@ def commands(step):
 
 def charge_back(journey, after, **given):
     chargeback = journey.chargeback(**given)
-    return journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + after, chargeback=chargeback)
+    return journey.apply(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + after, chargeback=chargeback)
 
 
 def judge(journey, after, status, **given):
     trigger = T.CHARGEBACK_WON if status is ChargebackStatus.WON else T.CHARGEBACK_LOST
     chargeback = journey.chargeback(status, **given)
-    return journey.pull(trigger, P.PROCESSOR, journey.ends_at + after, chargeback=chargeback)
+    return journey.apply(trigger, P.PROCESSOR, journey.ends_at + after, chargeback=chargeback)
 
 
 # Checkout -------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def judge(journey, after, status, **given):
 def test_an_acceptance_orders_the_checkout():
     """An acceptance creates the intent with the number of the checkout order."""
     journey = BookingJourney()
-    step = journey.pull(T.ACCEPT, P.STAFF, NOW, customer_email="ada@example.com")
+    step = journey.apply(T.ACCEPT, P.STAFF, NOW, customer_email="ada@example.com")
     (command,) = commands(step)
     assert isinstance(command, OpenCheckout)
     assert (command.amount, command.customer_email) == (TOTAL, "ada@example.com")
@@ -75,14 +75,14 @@ def test_a_checkout_lives_until_the_start_within_bounds(before_start, lives):
     """A checkout expires at the start of the event, within 35 minutes and 23 hours."""
     journey = BookingJourney()
     now = journey.starts_at - before_start
-    (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, now))
+    (command,) = commands(journey.apply(T.ACCEPT, P.STAFF, now))
     assert command.expires_at == now + lives
 
 
 def test_a_checkout_lives_no_longer_than_its_booking_waits():
     """A checkout expires at the payment deadline if the deployment has a payment window."""
     journey = BookingJourney(policy=evolve(POLICY, payment_window=2 * HOUR))
-    (command,) = commands(journey.pull(T.ACCEPT, P.STAFF, NOW))
+    (command,) = commands(journey.apply(T.ACCEPT, P.STAFF, NOW))
     assert command.expires_at == NOW + 2 * HOUR
 
 
@@ -99,9 +99,9 @@ def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
     """An unopened checkout is replaced before less than half an hour, the processor's minimum, is
     left."""
     journey = BookingJourney()
-    journey.pull(T.ACCEPT, P.STAFF, NOW)
+    journey.apply(T.ACCEPT, P.STAFF, NOW)
     lapses = journey.intent.checkout_expires_at
-    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
+    assert len(journey.apply(T.CHECKOUT, P.CUSTOMER, lapses - left).orders) == orders
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_a_checkout_that_was_never_opened_is_ordered_anew_in_time(left, orders):
 def test_a_checkout_is_renewed_shortly_before_it_lapses(left, orders):
     """A page with more than five minutes left is kept."""
     journey = opened(accepted_journey(), NOW + left)
-    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders) == orders
+    assert len(journey.apply(T.CHECKOUT, P.CUSTOMER, NOW).orders) == orders
 
 
 def test_a_renewal_closes_the_page_before_it_opens_the_next():
     """A renewal closes the old page first, so that two are never open."""
     journey = opened(accepted_journey(), NOW)
-    step = journey.pull(T.CHECKOUT, P.CUSTOMER, NOW)
+    step = journey.apply(T.CHECKOUT, P.CUSTOMER, NOW)
     close, fresh = commands(step)
     assert close == CloseCheckout(1)
     assert isinstance(fresh, OpenCheckout)
@@ -127,14 +127,14 @@ def test_a_renewal_closes_the_page_before_it_opens_the_next():
 def test_a_page_on_its_way_is_not_ordered_twice():
     """A request while the first page is being opened orders nothing."""
     journey = BookingJourney()
-    journey.pull(T.ACCEPT, P.STAFF, NOW)
-    assert journey.pull(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
+    journey.apply(T.ACCEPT, P.STAFF, NOW)
+    assert journey.apply(T.CHECKOUT, P.CUSTOMER, NOW).orders == ()
 
 
 @pytest.mark.parametrize("trigger, by", [(T.CANCEL, P.CUSTOMER), (T.EXPIRE, P.SYSTEM)])
 def test_an_unpaid_end_closes_the_checkout(trigger, by):
     """The end of an unpaid booking voids the intent and closes its page."""
-    step = accepted_journey().pull(trigger, by)
+    step = accepted_journey().apply(trigger, by)
     assert commands(step) == [CloseCheckout(1)]
     assert step.booking.payment_status is PaymentStatus.VOID
 
@@ -177,7 +177,7 @@ def test_a_completion_takes_the_fee():
 def test_an_insured_cancellation_shares_by_the_table(by, hours, refund, fee, payout):
     """Each tier has its refund, fee and payout; the premium is kept unless the refund is full."""
     journey = paid_journey(**INSURED)
-    journey.pull(T.CANCEL, by, journey.starts_at - hours * HOUR)
+    journey.apply(T.CANCEL, by, journey.starts_at - hours * HOUR)
     assert shares(journey) == (refund, fee, payout)
 
 
@@ -205,7 +205,7 @@ def test_that_setting_does_not_touch_completions():
 def test_a_refund_is_ordered_of_the_bookings_payment():
     """A refund order names payment and amount, and is pending until the processor confirms it."""
     journey = paid_journey()
-    step = journey.pull(T.CANCEL, P.STAFF)
+    step = journey.apply(T.CANCEL, P.STAFF)
     assert commands(step) == [RefundPayment("pay_1", TOTAL, "usd")]
     assert step.booking.payment_status is PaymentStatus.REFUND_PENDING
 
@@ -213,7 +213,7 @@ def test_a_refund_is_ordered_of_the_bookings_payment():
 def test_nothing_is_ordered_where_nothing_goes_back():
     """A refund of 0 is not ordered."""
     journey = paid_journey()
-    step = journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - HOUR)
+    step = journey.apply(T.CANCEL, P.CUSTOMER, journey.starts_at - HOUR)
     assert step.orders == ()
     assert step.booking.payment_status is PaymentStatus.SUCCEEDED
 
@@ -236,8 +236,8 @@ def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_comple
     """A resolution divides the escrow alike for disputes before and after completion."""
     journey = completed_journey(**INSURED) if after_completion else disputed_journey(**INSURED)
     if after_completion:
-        journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
-    journey.pull(trigger, P.ADMIN, journey.ends_at + HOUR, refund_amount=amount)
+        journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.apply(trigger, P.ADMIN, journey.ends_at + HOUR, refund_amount=amount)
     assert shares(journey) == expected
     assert journey.faults == []
 
@@ -246,7 +246,7 @@ def test_a_resolution_shares_by_its_kind(trigger, amount, expected, after_comple
 def test_a_split_is_of_the_price_or_of_all(amount):
     """A split refunds up to the price or everything; a part of the premium is refused."""
     with pytest.raises(RuleBroken) as caught:
-        disputed_journey(**INSURED).pull(
+        disputed_journey(**INSURED).apply(
             T.RESOLVE_SPLIT, P.ADMIN, NOW + 9 * DAY, refund_amount=amount
         )
     assert caught.value.code == "split_out_of_range"
@@ -255,10 +255,10 @@ def test_a_split_is_of_the_price_or_of_all(amount):
 def test_a_second_dispute_can_give_the_rest_back():
     """A refund of a dispute after a split returns exactly the rest of the payment."""
     journey = disputed_journey(**INSURED)
-    journey.pull(T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=10_000)
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
+    journey.apply(T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=10_000)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
     assert journey.booking.escrow == 32_000
-    step = journey.pull(T.RESOLVE_REFUND, P.ADMIN, journey.ends_at + 2 * HOUR)
+    step = journey.apply(T.RESOLVE_REFUND, P.ADMIN, journey.ends_at + 2 * HOUR)
     assert commands(step) == [RefundPayment("pay_1", 32_000, "usd")]
     assert journey.booking.refunded_amount == 42_000
     assert journey.faults == []
@@ -267,7 +267,7 @@ def test_a_second_dispute_can_give_the_rest_back():
 def test_a_dispute_freezes_the_payout():
     """A dispute moves all money back into escrow and freezes the payout."""
     journey = completed_journey(**INSURED)
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at)
     assert journey.booking.payout_status is PayoutStatus.FROZEN
     assert journey.booking.escrow == TOTAL + PREMIUM
     assert journey.balance(Account.PLATFORM_FEES) == journey.balance(Account.STAFF_PAYABLE) == 0
@@ -276,16 +276,16 @@ def test_a_dispute_freezes_the_payout():
 def test_a_released_dispute_pays_at_once_where_the_delay_is_over():
     """A payout after a dispute is due at once if the delay since the first completion is over."""
     journey = completed_journey()
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
-    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.apply(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
     assert journey.booking.payout_due_at == journey.ends_at + 5 * DAY
 
 
 def test_a_soon_released_dispute_keeps_the_due_time():
     """A payout after a short dispute keeps the due time of the completion."""
     journey = completed_journey()
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at)
-    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + HOUR)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at)
+    journey.apply(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + HOUR)
     assert journey.booking.payout_due_at == journey.ends_at + DAY
 
 
@@ -295,7 +295,7 @@ def test_a_soon_released_dispute_keeps_the_due_time():
 def test_a_release_orders_the_payout():
     """The payout order names the payment and the amount left to pay."""
     journey = completed_journey()
-    step = journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    step = journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert commands(step) == [PayOut("pay_1", 2, PAYOUT, "usd")]
     assert step.booking.payout_n == step.orders[0].n
 
@@ -380,7 +380,7 @@ def test_a_lost_chargeback_of_a_cancelled_booking_is_written_off():
 def test_a_chargeback_after_all_was_given_back_finds_nothing_to_freeze():
     """A chargeback after a full refund is recorded, and its loss is the platform's."""
     journey = disputed_journey(**INSURED)
-    journey.pull(T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=TOTAL + PREMIUM)
+    journey.apply(T.RESOLVE_SPLIT, P.ADMIN, journey.ends_at, refund_amount=TOTAL + PREMIUM)
     step = charge_back(journey, DAY)
     assert (step.booking.status, step.booking.escrow) == (BookingStatus.DISPUTED, 0)
     judge(journey, 2 * DAY, ChargebackStatus.LOST)
@@ -398,7 +398,7 @@ def test_a_second_payment_goes_straight_back(make):
     """A second payment is posted, owed in full and refunded, and changes nothing else."""
     journey = make()
     before = journey.booking
-    step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment("pay_2"))
+    step = journey.apply(T.PAYMENT, P.PROCESSOR, payment=journey.payment("pay_2"))
     assert commands(step) == [RefundPayment("pay_2", TOTAL, "usd")]
     assert (step.booking.status, step.booking.escrow) == (before.status, before.escrow)
     assert step.booking.refunded_amount == before.refunded_amount
@@ -409,8 +409,8 @@ def test_a_second_payment_goes_straight_back(make):
 def test_a_payment_of_a_cancelled_booking_is_refunded():
     """The booking stays cancelled, and its refunded amount is the whole payment."""
     journey = accepted_journey()
-    journey.pull(T.CANCEL, P.CUSTOMER)
-    step = journey.pull(T.PAYMENT, P.PROCESSOR, payment=journey.payment())
+    journey.apply(T.CANCEL, P.CUSTOMER)
+    step = journey.apply(T.PAYMENT, P.PROCESSOR, payment=journey.payment())
     assert (step.booking.status, step.event) == (BookingStatus.CANCELLED, None)
     assert step.booking.refunded_amount == TOTAL
     assert step.booking.payment_status is PaymentStatus.REFUND_PENDING

@@ -166,14 +166,14 @@ def situation(status, trigger, by):
     journey = JOURNEY_BY_STATUS[status]()
     if trigger in VERDICTS and status in (S.DISPUTED, S.CANCELLED):
         charged = journey.chargeback()
-        journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=charged)
+        journey.apply(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=charged)
     if trigger in WAITING and status in (S.COMPLETED, S.CANCELLED):
         journey.booking = evolve(journey.booking, payout_status=WAITING[trigger])
     now = journey.starts_at - HOUR
     if trigger in (T.DISPUTE, T.NO_SHOW, T.ASK_CHECK_IN, T.CONFIRM, T.AUTO_COMPLETE):
         now = journey.ends_at
     if trigger is T.ASK_CHECK_IN and status is S.PAID:
-        journey.pull(T.REMIND, P.SYSTEM, journey.starts_at - DAY)
+        journey.apply(T.REMIND, P.SYSTEM, journey.starts_at - DAY)
     if trigger is T.WITHDRAW:
         journey.booking = evolve(journey.booking, disputed_by=by)
     if trigger is T.DISPUTE_OVERDUE:
@@ -245,7 +245,7 @@ def test_every_move_leaves_the_money_right(status, trigger, by):
     """The ledger agrees with the booking after any single transition."""
     journey, what = situation(status, trigger, by)
     assert journey.faults == []
-    journey.keep(apply_transition(journey.booking, what, POLICY))
+    journey.save(apply_transition(journey.booking, what, POLICY))
     assert journey.faults == []
 
 

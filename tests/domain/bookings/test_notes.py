@@ -36,7 +36,7 @@ def test_the_alert_of_an_earlier_payout_is_settled() -> None:
 def alarm(journey: BookingJourney):
     """The time of the alert that the open dispute is overdue, once that is raised."""
     at = journey.booking.dispute_respond_by
-    [alert] = journey.pull(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, at).alerts
+    [alert] = journey.apply(Trigger.DISPUTE_OVERDUE, Party.SYSTEM, at).alerts
     return alert.alarmed_at
 
 
@@ -46,9 +46,9 @@ def test_the_alert_of_a_dispute_is_settled_once_it_is_resolved() -> None:
     journey = disputed_journey()
     first = alarm(journey)
     assert not notes.is_settled(journey.booking, first)
-    journey.pull(Trigger.RESOLVE_RELEASE, Party.ADMIN, first)
+    journey.apply(Trigger.RESOLVE_RELEASE, Party.ADMIN, first)
     assert notes.is_settled(journey.booking, first)
-    journey.pull(Trigger.DISPUTE, Party.CUSTOMER, first, reason="Still")
+    journey.apply(Trigger.DISPUTE, Party.CUSTOMER, first, reason="Still")
     assert notes.is_settled(journey.booking, first)
     second = alarm(journey)
     assert notes.is_settled(journey.booking, first)

@@ -51,7 +51,7 @@ def ended(status, payout_status):
 def released():
     """A completed booking whose payout is ordered."""
     journey = completed_journey()
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey
 
 
@@ -70,11 +70,11 @@ def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status)
     journey = ended(at, payout_status)
     before = journey.booking
     if payout_status in ALLOWED[trigger]:
-        journey.pull(trigger, BY[trigger])
+        journey.apply(trigger, BY[trigger])
         assert journey.booking.status is at
     else:
         with pytest.raises(RuleBroken) as caught:
-            journey.pull(trigger, BY[trigger])
+            journey.apply(trigger, BY[trigger])
         assert (caught.value.code, journey.booking) == (CODES[trigger], before)
 
 
@@ -89,7 +89,7 @@ def test_a_payout_is_moved_only_from_where_it_can_be(at, trigger, payout_status)
 def test_only_operators_touch_a_payout(trigger, by):
     """The booking's parties may not hold, resume or retry a payout; the service holds alone."""
     with pytest.raises(Forbidden):
-        completed_journey().pull(trigger, by)
+        completed_journey().apply(trigger, by)
 
 
 # Hold and resume ------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_only_operators_touch_a_payout(trigger, by):
 def test_a_held_payout_is_not_due(at):
     """A held payout has no timer."""
     journey = ended(at, S.SCHEDULED)
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN)
     assert journey.booking.payout_status is S.FROZEN
     assert next_timer(journey.booking, POLICY) is None
     assert journey.faults == []
@@ -108,9 +108,9 @@ def test_a_held_payout_is_not_due(at):
 def test_a_held_payout_is_not_released():
     """A timer that was set before the hold does not release the payout."""
     journey = ended(BookingStatus.COMPLETED, S.SCHEDULED)
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN)
     with pytest.raises(RuleBroken) as caught:
-        journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
+        journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
     assert caught.value.code == "payout_not_scheduled"
 
 
@@ -118,8 +118,8 @@ def test_a_held_payout_is_not_released():
 def test_a_resumed_payout_is_due_as_before_or_at_once(after, due_after):
     """A resumed payout is due at its old time, or at once if that has passed."""
     journey = completed_journey()
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
-    journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + after)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
+    journey.apply(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + after)
     assert journey.booking.payout_status is S.SCHEDULED
     assert journey.booking.payout_due_at == journey.ends_at + due_after
     assert journey.faults == []
@@ -128,8 +128,8 @@ def test_a_resumed_payout_is_due_as_before_or_at_once(after, due_after):
 def test_a_held_payout_can_be_disputed():
     """The customer may dispute a booking whose payout is held and not released."""
     journey = completed_journey()
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + 9 * DAY, reason="nobody came")
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at + 9 * DAY, reason="nobody came")
     assert journey.booking.status is BookingStatus.DISPUTED
     assert journey.booking.escrow == journey.booking.total_amount
     assert journey.faults == []
@@ -138,18 +138,18 @@ def test_a_held_payout_can_be_disputed():
 def test_a_payout_that_was_released_before_it_was_held_can_not_be_disputed():
     """A payout released before its hold may be in flight, so a dispute is refused."""
     journey = released()
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
     with pytest.raises(RuleBroken) as caught:
-        journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + DAY, reason="nobody came")
+        journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at + DAY, reason="nobody came")
     assert caught.value.code == "payout_released"
 
 
 def test_holding_a_released_payout_and_letting_it_go_orders_another():
     """A payout released, held and resumed is ordered again; the first order is not sent."""
     journey = released()
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
-    journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + 2 * DAY)
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 2 * DAY)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    journey.apply(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + 2 * DAY)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 2 * DAY)
     _, second = orders_of(journey)
     assert journey.booking.payout_n == second
     assert last_operation(journey).command == PayOut("pay_1", 2, PAYOUT, "usd")
@@ -159,7 +159,7 @@ def test_a_payout_held_in_flight_is_paid():
     """A payout in flight at its hold is paid, and cannot be resumed."""
     journey, book = with_processor_book(released())
     book.execute_all()
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
     apply_snapshot(journey, book)
     assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
     assert journey.faults == []
@@ -168,8 +168,8 @@ def test_a_payout_held_in_flight_is_paid():
 def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
     """If the first order was executed after all, the resumed payout has nothing left to pay."""
     journey, book = with_processor_book(released())
-    journey.pull(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
-    journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + 2 * DAY)
+    journey.apply(T.HOLD_PAYOUT, P.ADMIN, journey.ends_at + DAY)
+    journey.apply(T.LIFT_PAYOUT_HOLD, P.ADMIN, journey.ends_at + 2 * DAY)
     book.execute_all()
     apply_snapshot(journey, book, 2 * DAY)
     assert (journey.booking.payout_status, journey.booking.payout_left) == (S.PAID, 0)
@@ -184,9 +184,9 @@ def test_a_payout_that_was_held_and_let_go_is_not_made_twice():
 def test_a_failed_payout_is_ordered_anew(at):
     """A retry orders the whole amount left under a new key."""
     journey = ended(at, S.SCHEDULED)
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + 9 * DAY)
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)
-    step = journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 10 * DAY)
+    step = journey.apply(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 10 * DAY)
     _, second = orders_of(journey)
     assert (step.booking.payout_status, step.booking.payout_n) == (S.SCHEDULED, second)
     assert journey.booking.payout_released_at == journey.ends_at + 10 * DAY
@@ -197,7 +197,7 @@ def test_a_failed_payout_and_its_retry_pay_once():
     """If the failed order was executed after all, the retry has nothing left to pay."""
     journey, book = with_processor_book(released())
     journey.booking = evolve(journey.booking, payout_status=S.FAILED)
-    journey.pull(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
+    journey.apply(T.RETRY_PAYOUT, P.ADMIN, journey.ends_at + 2 * DAY)
     first = next(one for one in journey.operations.values() if one.kind is OperationKind.PAY_OUT)
     book.execute(first)
     apply_snapshot(journey, book, 3 * DAY)
@@ -213,7 +213,7 @@ def test_an_alarm_names_the_booking_and_what_was_promised():
     """The alarm is raised once, because the booking stores its time."""
     journey = released()
     at = journey.ends_at + 42 * HOUR
-    step = journey.pull(T.PAYOUT_ALARM, P.SYSTEM, at)
+    step = journey.apply(T.PAYOUT_ALARM, P.SYSTEM, at)
     (alert,) = step.alerts
     assert journey.booking.code in alert.text
     assert str(journey.ends_at + 48 * HOUR) in alert.text
@@ -226,20 +226,20 @@ def test_what_is_scheduled_anew_has_an_alarm_of_its_own(trigger):
     """A payout that is resumed, or settled again after a won chargeback, can be alarmed about
     again."""
     journey = released()
-    journey.pull(T.PAYOUT_ALARM, P.SYSTEM, journey.ends_at + 42 * HOUR)
+    journey.apply(T.PAYOUT_ALARM, P.SYSTEM, journey.ends_at + 42 * HOUR)
     now = journey.ends_at + 3 * DAY
     if trigger is T.LIFT_PAYOUT_HOLD:
-        journey.pull(T.HOLD_PAYOUT, P.ADMIN, now)
-        journey.pull(T.LIFT_PAYOUT_HOLD, P.ADMIN, now)
+        journey.apply(T.HOLD_PAYOUT, P.ADMIN, now)
+        journey.apply(T.LIFT_PAYOUT_HOLD, P.ADMIN, now)
     else:
         for pulled, status in (
             (T.CHARGEBACK, ChargebackStatus.OPEN),
             (T.CHARGEBACK_WON, ChargebackStatus.WON),
         ):
             charged = journey.chargeback(status)
-            journey.pull(pulled, P.PROCESSOR, now, chargeback=charged)
+            journey.apply(pulled, P.PROCESSOR, now, chargeback=charged)
     assert journey.booking.payout_alarmed_at is None
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, now)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, now)
     coming = next_timer(journey.booking, POLICY)
     assert coming is not None
     assert coming.at > now
@@ -265,7 +265,7 @@ def lose_a_quarter(journey):
         (T.CHARGEBACK_LOST, ChargebackStatus.LOST),
     ):
         charged = journey.chargeback(status, amount=10_000)
-        journey.pull(pulled, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=charged)
+        journey.apply(pulled, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=charged)
 
 
 # Reversed -------------------------------------------------------------------------------

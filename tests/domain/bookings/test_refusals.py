@@ -22,10 +22,10 @@ from tests.support.booking_journey import (
 S, T, P = BookingStatus, Trigger, Party
 
 
-def refusal(journey: BookingJourney, *pull: Any, **facts: Any) -> str:
+def refusal(journey: BookingJourney, *transition: Any, **facts: Any) -> str:
     """The message of a refused trigger."""
     with pytest.raises(RuleBroken) as caught:
-        journey.pull(*pull, **facts)
+        journey.apply(*transition, **facts)
     return caught.value.message
 
 

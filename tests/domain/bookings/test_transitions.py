@@ -35,7 +35,7 @@ NO_TIME = timedelta()
 def outcome(journey, trigger, by, after, **facts):
     """The refusal code at this time after the start, or the next status."""
     try:
-        journey.pull(trigger, by, journey.starts_at + after, **facts)
+        journey.apply(trigger, by, journey.starts_at + after, **facts)
     except RuleBroken as error:
         return error.code
     return journey.booking.status
@@ -99,8 +99,8 @@ def test_guards_count_elapsed_time_on_days_of_a_clock_change(day, hours):
 def test_checking_in_twice_keeps_the_first_time():
     """A second check-in keeps the first time, even after the end."""
     journey = paid_journey()
-    journey.pull(T.CHECK_IN, P.STAFF, journey.starts_at)
-    journey.pull(T.CHECK_IN, P.STAFF, journey.ends_at + DAY)
+    journey.apply(T.CHECK_IN, P.STAFF, journey.starts_at)
+    journey.apply(T.CHECK_IN, P.STAFF, journey.ends_at + DAY)
     assert journey.booking.checked_in_at == journey.starts_at
 
 
@@ -115,7 +115,7 @@ def test_a_payout_is_never_early(after, found):
 def test_a_payout_is_released_once():
     """A second release of a payout is refused."""
     journey = completed_journey()
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.SEND_PAYOUT, P.SYSTEM, END + 2 * DAY) == "payout_not_scheduled"
 
 
@@ -127,18 +127,18 @@ def test_a_completed_booking_is_disputed_while_the_payout_is_held():
 def test_a_released_payout_can_not_be_disputed():
     """A dispute is refused from the release on, even before the money has arrived."""
     journey = completed_journey()
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert outcome(journey, T.DISPUTE, P.CUSTOMER, END + DAY) == "payout_released"
 
 
 def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
     """A dispute is refused if the staff member was paid before a won chargeback."""
     journey, _ = paid_out_journey()
-    journey.pull(
+    journey.apply(
         T.CHARGEBACK, P.PROCESSOR, journey.ends_at + 2 * DAY, chargeback=journey.chargeback()
     )
     won = journey.chargeback(ChargebackStatus.WON)
-    journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
+    journey.apply(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
     assert journey.booking.payout_status == "paid"
     assert outcome(journey, T.DISPUTE, P.CUSTOMER, END + 3 * DAY) == "payout_released"
 
@@ -147,7 +147,7 @@ def test_a_payout_that_outlived_a_chargeback_can_not_be_disputed():
 def test_an_admin_can_not_resolve_a_chargeback(trigger):
     """Only the processor decides a chargeback."""
     journey = paid_journey()
-    journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
+    journey.apply(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
     assert outcome(journey, trigger, P.ADMIN, DAY, refund_amount=1) == "chargeback_open"
 
 
@@ -162,7 +162,7 @@ def test_the_party_is_checked_before_the_time():
     """A customer who accepts after the start gets `wrong_party`, not `event_started`."""
     journey = BookingJourney()
     with pytest.raises(Forbidden):
-        journey.pull(T.ACCEPT, P.CUSTOMER, journey.ends_at)
+        journey.apply(T.ACCEPT, P.CUSTOMER, journey.ends_at)
 
 
 def test_a_staff_member_may_not_dispute_a_completed_booking():
@@ -201,7 +201,7 @@ def test_each_status_stamps_its_time():
 def test_a_cancellation_says_who_and_why(trigger, by, reason):
     """The reason is fixed for timers and lost slots, and given by people otherwise."""
     journey = BookingJourney()
-    journey.pull(trigger, by, reason="rain" if trigger is T.CANCEL else None)
+    journey.apply(trigger, by, reason="rain" if trigger is T.CANCEL else None)
     booking = journey.booking
     assert (booking.cancelled_by, booking.cancel_reason) == (by, reason)
     assert booking.cancelled_at == booking.created_at
@@ -211,7 +211,7 @@ def test_what_never_was_paid_earned_nothing():
     """A booking that ends unpaid has fee and payout 0."""
     journey = accepted_journey()
     assert journey.booking.payout_amount > 0
-    journey.pull(T.EXPIRE, P.SYSTEM)
+    journey.apply(T.EXPIRE, P.SYSTEM)
     assert (journey.booking.platform_fee, journey.booking.payout_amount) == (0, 0)
 
 
@@ -224,9 +224,9 @@ def test_a_dispute_says_who_and_why():
 def test_a_verdict_is_the_systems_doing():
     """A booking cancelled by a lost chargeback is cancelled by the system."""
     journey = paid_journey()
-    journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
+    journey.apply(T.CHARGEBACK, P.PROCESSOR, journey.starts_at, chargeback=journey.chargeback())
     lost = journey.chargeback(ChargebackStatus.LOST)
-    journey.pull(T.CHARGEBACK_LOST, P.PROCESSOR, journey.ends_at, chargeback=lost)
+    journey.apply(T.CHARGEBACK_LOST, P.PROCESSOR, journey.ends_at, chargeback=lost)
     booking = journey.booking
     assert (booking.cancelled_by, booking.cancel_reason) == (P.SYSTEM, "charged_back")
 
@@ -234,8 +234,8 @@ def test_a_verdict_is_the_systems_doing():
 def test_a_second_completion_keeps_the_first_ones_time():
     """A resolved dispute does not change the completion time."""
     journey = completed_journey()
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
-    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
+    journey.apply(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + 5 * DAY)
     booking = journey.booking
     assert (booking.completed_at, booking.completed_by) == (journey.ends_at, P.CUSTOMER)
 
@@ -243,15 +243,15 @@ def test_a_second_completion_keeps_the_first_ones_time():
 def test_a_completion_is_published_once():
     """`booking.completed` is published at the first completion only."""
     journey = completed_journey()
-    journey.pull(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
-    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + DAY)
+    journey.apply(T.DISPUTE, P.CUSTOMER, journey.ends_at + HOUR)
+    journey.apply(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events.count(EventName.BOOKING_COMPLETED) == 1
 
 
 def test_a_dispute_of_a_paid_booking_publishes_its_completion():
     """`booking.completed` is published by the resolution if the dispute came before completion."""
     journey = disputed_journey()
-    journey.pull(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + DAY)
+    journey.apply(T.RESOLVE_RELEASE, P.ADMIN, journey.ends_at + DAY)
     assert journey.events[-1] is EventName.BOOKING_COMPLETED
     assert journey.booking.completed_by is P.ADMIN
 
@@ -269,7 +269,7 @@ def test_a_dispute_of_a_paid_booking_publishes_its_completion():
 def test_staff_who_cancel_what_they_accepted_leave_a_credit(make, by, credits):
     """A staff member's cancellation of an accepted or paid booking grants a priority rebooking."""
     journey = make()
-    journey.pull(T.CANCEL, by)
+    journey.apply(T.CANCEL, by)
     assert journey.credits == credits
 
 

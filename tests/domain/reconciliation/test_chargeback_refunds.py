@@ -26,7 +26,7 @@ LOST = ChargebackStatus.LOST
 def refused() -> tuple[BookingJourney, ProcessorBook]:
     """A booking cancelled in time, whose full refund is refused because of a chargeback."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
     journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
     return journey, book
@@ -70,7 +70,7 @@ def test_what_the_bank_took_beyond_the_refund_is_our_loss():
 def test_a_smaller_chargeback_leaves_the_refund_owed(amount):
     """A chargeback below the refund leaves it owed: an operator decides."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
     journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
     book.charge_back(amount=amount)
@@ -117,7 +117,7 @@ def test_a_refund_that_is_refused_after_the_verdict_is_found_too(payment_ref):
         book.pay("pay_2")
         apply_snapshot(journey, book)
     else:
-        journey.pull(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
+        journey.apply(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     book.charge_back("cb_9", payment_ref=payment_ref, status=LOST)
     apply_snapshot(journey, book)
     assert journey.balance(Account.CHARGEBACK_LOSSES) == TOTAL

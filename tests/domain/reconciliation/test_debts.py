@@ -93,7 +93,7 @@ def test_what_was_kept_is_not_sent():
     """The payout order is for the rest."""
     to_pay, owes = payer(40_000), debtor(10_000)
     settle_debts(to_pay, owes)
-    step = to_pay.pull(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    step = to_pay.apply(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
     (order,) = step.orders
     assert order.command == PayOut("pay_1", 2, 30_000, "usd")
 
@@ -102,7 +102,7 @@ def test_a_payout_that_was_kept_whole_is_paid():
     """A fully withheld payout is `paid` without an order."""
     to_pay, owes = payer(10_000), debtor(40_000)
     settle_debts(to_pay, owes)
-    step = to_pay.pull(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    step = to_pay.apply(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
     assert (step.orders, step.booking.payout_status) == ((), PayoutStatus.PAID)
     assert_sound(to_pay, owes)
 
@@ -215,7 +215,7 @@ def kept_from(amount, sent):
     """A paid booking from whose payout a part was withheld."""
     to_pay, owes = payer(amount + sent), debtor(amount)
     settle_debts(to_pay, owes)
-    to_pay.pull(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    to_pay.apply(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
     _, book = with_processor_book(to_pay)
     book.execute_all()
     apply_snapshot(to_pay, book)
@@ -240,9 +240,9 @@ def test_a_claim_on_a_payout_that_was_kept_whole_orders_no_reversal():
     """A claim on a fully withheld payout orders no reversal."""
     to_pay, owes = payer(10_000), debtor(10_000)
     settle_debts(to_pay, owes)
-    to_pay.pull(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
+    to_pay.apply(T.SEND_PAYOUT, P.SYSTEM, to_pay.ends_at + DAY)
     charged = to_pay.chargeback()
-    step = to_pay.pull(T.CHARGEBACK, P.PROCESSOR, to_pay.ends_at + 2 * DAY, chargeback=charged)
+    step = to_pay.apply(T.CHARGEBACK, P.PROCESSOR, to_pay.ends_at + 2 * DAY, chargeback=charged)
     assert (step.orders, step.booking.owed_by_staff) == ((), 10_000)
     assert_sound(to_pay, owes)
 

@@ -108,7 +108,7 @@ def test_a_refund_that_nobody_makes_is_found():
 def test_a_refund_that_is_settled_but_still_owed_is_found():
     """A settled refund must not be owed in the ledger."""
     journey = paid_journey()
-    journey.pull(Trigger.CANCEL, Party.STAFF)
+    journey.apply(Trigger.CANCEL, Party.STAFF)
     for number, operation in journey.operations.items():
         journey.operations[number] = evolve(operation, settlement=SettlementStatus.SETTLED)
     assert found(journey, "refund_payable is 40000, should be 0")
@@ -167,7 +167,7 @@ def test_a_move_outside_the_table_is_found():
 def test_a_withdrawal_to_another_status_is_found():
     """A dispute withdrawn to another status than the one before it is found."""
     journey = disputed_journey()
-    journey.pull(Trigger.WITHDRAW, Party.CUSTOMER, journey.ends_at)
+    journey.apply(Trigger.WITHDRAW, Party.CUSTOMER, journey.ends_at)
     assert journey.faults == []
     *entries, last = journey.booking.timeline
     wrong = (*entries, evolve(last, to=BookingStatus.COMPLETED))

@@ -100,7 +100,7 @@ def test_an_order_that_was_replaced_does_not_count():
 def cancelled(reason=RefusalCode.INVALID):
     """A booking cancelled by the staff member, whose full refund was finally refused."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(T.CANCEL, P.STAFF)
+    journey.apply(T.CANCEL, P.STAFF)
     refuse_operation(journey, last_operation(journey), reason)
     return journey, book
 
@@ -109,7 +109,7 @@ def test_a_failed_refund_is_ordered_anew_as_it_was():
     """The new order has the same payment and amount, and names the order that it replaces."""
     journey, _ = cancelled()
     old = last_operation(journey)
-    step = journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    step = journey.save(reorder_refunds(journey.booking, failed(journey)))
     (order,) = step.orders
     assert order.command == RefundPayment("pay_1", TOTAL, "usd", replaces=old.n)
     assert (step.postings, step.booking.status) == ((), BookingStatus.CANCELLED)
@@ -123,7 +123,7 @@ def test_several_failed_refunds_are_ordered_each():
     book.pay("pay_2")
     apply_snapshot(journey, book)
     refuse_operation(journey, last_operation(journey), RefusalCode.INVALID)
-    step = journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    step = journey.save(reorder_refunds(journey.booking, failed(journey)))
     assert [order.command.payment_ref for order in step.orders] == ["pay_1", "pay_2"]
     assert failed(journey) == []
     assert journey.faults == []
@@ -132,7 +132,7 @@ def test_several_failed_refunds_are_ordered_each():
 def test_a_refund_ordered_anew_settles_the_booking():
     """The second refund settles the amount owed, and the payment is `refunded`."""
     journey, book = cancelled()
-    journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    journey.save(reorder_refunds(journey.booking, failed(journey)))
     book.execute(last_operation(journey))
     apply_snapshot(journey, book)
     assert journey.booking.payment_status is PaymentStatus.REFUNDED
@@ -143,14 +143,14 @@ def test_a_refund_ordered_anew_settles_the_booking():
 def test_a_refund_that_settled_and_failed_is_ordered_anew():
     """A refund that was returned is owed again, and the second refund settles it."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(T.CANCEL, P.STAFF)
+    journey.apply(T.CANCEL, P.STAFF)
     number = last_operation(journey).id
     book.execute_all()
     apply_snapshot(journey, book)
     book.settle(number, RefundStatus.FAILED)
     apply_snapshot(journey, book)
     assert [one.id for one in failed(journey)] == [number]
-    journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    journey.save(reorder_refunds(journey.booking, failed(journey)))
     book.execute_all()
     apply_snapshot(journey, book)
     assert journey.booking.payment_status is PaymentStatus.REFUNDED
@@ -161,9 +161,9 @@ def test_a_refund_that_settled_and_failed_is_ordered_anew():
 def test_a_replaced_refund_that_fails_again_is_owed_once():
     """Only the last order of a refund counts."""
     journey, _ = cancelled()
-    journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    journey.save(reorder_refunds(journey.booking, failed(journey)))
     refuse_operation(journey, last_operation(journey), RefusalCode.INVALID)
-    journey.keep(reorder_refunds(journey.booking, failed(journey)))
+    journey.save(reorder_refunds(journey.booking, failed(journey)))
     assert len(outstanding_refunds(list(journey.operations.values()))) == 1
     assert journey.faults == []
 

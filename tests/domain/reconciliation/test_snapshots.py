@@ -59,13 +59,13 @@ def test_a_checkout_that_expired_early_counts_as_lapsed():
     journey, book = with_processor_book(accepted_journey())
     book.execute_all()
     now = journey.booking.created_at
-    journey.see(book.snapshot, now)
+    journey.apply_snapshot(book.snapshot, now)
     number, page = next(iter(book.checkouts.items()))
     book.checkouts[number] = evolve(page, status=CheckoutStatus.EXPIRED)
-    journey.see(book.snapshot, now + HOUR)
+    journey.apply_snapshot(book.snapshot, now + HOUR)
     assert journey.intent.checkout_expires_at == now + HOUR
-    assert journey.see(book.snapshot, now + 2 * HOUR) == []
-    assert len(journey.pull(T.CHECKOUT, P.CUSTOMER, now + 2 * HOUR).orders) == 2
+    assert journey.apply_snapshot(book.snapshot, now + 2 * HOUR) == []
+    assert len(journey.apply(T.CHECKOUT, P.CUSTOMER, now + 2 * HOUR).orders) == 2
 
 
 def test_a_payment_makes_it_paid():
@@ -114,7 +114,7 @@ def test_a_payment_without_an_intent_is_none_of_ours():
 def refunding():
     """A booking cancelled by the staff member, with a refund in this state."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(T.CANCEL, P.STAFF)
+    journey.apply(T.CANCEL, P.STAFF)
     book.execute(last_operation(journey))
     return journey, book, last_operation(journey).id
 
@@ -133,7 +133,7 @@ def test_a_settled_refund_moves_the_cash():
 def test_a_part_given_back_is_partially_refunded():
     """After half a refund the payment is `partially_refunded`."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(T.CANCEL, P.CUSTOMER, journey.starts_at - 30 * HOUR)
+    journey.apply(T.CANCEL, P.CUSTOMER, journey.starts_at - 30 * HOUR)
     book.execute(last_operation(journey))
     apply_snapshot(journey, book)
     assert journey.booking.payment_status == PaymentStatus.PARTIALLY_REFUNDED
@@ -235,9 +235,11 @@ def test_facts_may_come_in_any_order():
     journey, book = everything()
     whole = book.snapshot
     for part in ("chargebacks", "reversals", "payouts", "refunds", "payments", "checkouts"):
-        journey.see(Snapshot(whole.intent_id, **{part: getattr(whole, part)}), NOW + 9 * DAY)
+        journey.apply_snapshot(
+            Snapshot(whole.intent_id, **{part: getattr(whole, part)}), NOW + 9 * DAY
+        )
         assert journey.faults == []
-    assert journey.see(whole, NOW + 9 * DAY) == []
+    assert journey.apply_snapshot(whole, NOW + 9 * DAY) == []
     assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
 
 

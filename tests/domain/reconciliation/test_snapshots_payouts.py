@@ -32,7 +32,7 @@ TOTAL, PAYOUT = 40_000, 34_000
 def released():
     """A completed booking whose payout is ordered."""
     journey, book = with_processor_book(completed_journey())
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     return journey, book
 
 
@@ -51,7 +51,7 @@ def test_a_payout_that_crossed_a_chargeback_is_claimed_back():
     book.execute_all()
     payout = last_operation(journey)
     charged = journey.chargeback()
-    journey.pull(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
+    journey.apply(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
     apply_snapshot(journey, book)
     assert last_operation(journey).command == ReversePayout(payout.n, PAYOUT, "usd")
     assert journey.booking.payout_status == PayoutStatus.FROZEN
@@ -65,7 +65,7 @@ def test_more_than_is_left_comes_back():
     payout = last_operation(journey)
     for trigger, status in ((T.CHARGEBACK, ChargebackStatus.OPEN), (T.CHARGEBACK_LOST, LOST)):
         charged = journey.chargeback(status, amount=10_000)
-        journey.pull(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
+        journey.apply(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
     assert journey.booking.payout_amount == 25_500
     book.charge_back(amount=10_000, status=LOST)
     apply_snapshot(journey, book, 2 * DAY)
@@ -84,8 +84,8 @@ def test_a_late_found_payout_is_the_one_to_be_reversed():
     payout = last_operation(journey)
     for trigger, status in ((T.CHARGEBACK, ChargebackStatus.OPEN), (T.CHARGEBACK_WON, WON)):
         charged = journey.chargeback(status)
-        journey.pull(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
-    journey.pull(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
+        journey.apply(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
+    journey.apply(T.SEND_PAYOUT, P.SYSTEM, journey.ends_at + DAY)
     assert journey.booking.payout_n != payout.n
     book.execute(payout)
     book.charge_back(status=WON)
@@ -119,7 +119,7 @@ def test_a_reversal_after_the_verdict_is_owed_again():
     """A reversal after the debt was netted is paid out again."""
     journey, book = journey_with_unseen_reversal()
     won = journey.chargeback(WON)
-    step = journey.pull(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
+    step = journey.apply(T.CHARGEBACK_WON, P.PROCESSOR, journey.ends_at + 3 * DAY, chargeback=won)
     assert step.booking.payout_status == PayoutStatus.PAID
     book.charge_back(status=WON)
     apply_snapshot(journey, book, 4 * DAY)
@@ -201,7 +201,7 @@ def test_a_snapshot_that_lacks_the_chargeback_is_older():
     older = book.snapshot
     book.charge_back("cb_2")
     apply_snapshot(journey, book)
-    assert journey.see(older, journey.ends_at + DAY) == []
+    assert journey.apply_snapshot(older, journey.ends_at + DAY) == []
 
 
 def test_a_chargeback_of_a_cancelled_booking_is_only_booked():

@@ -116,7 +116,7 @@ def test_a_fee_changes_no_status(status):
     """A fee is posted in any status without an alert."""
     journey = JOURNEY_BY_STATUS[status]()
     fees = Snapshot(1, fees=(ProcessorFee("fee_1", 30),))
-    (found,) = journey.see(fees, journey.ends_at)
+    (found,) = journey.apply_snapshot(fees, journey.ends_at)
     assert (journey.booking.status, found.result.alerts) == (status, ())
     assert journey.faults == []
 
@@ -135,8 +135,8 @@ BY_HAND = [
 def test_what_was_done_by_hand_is_put_into_suspense_and_told(snapshot, ref, gained):
     """A manual movement is posted to suspense once, with an alert."""
     journey = paid_journey()
-    (found,) = journey.see(snapshot, NOW)
-    assert journey.see(snapshot, NOW) == []
+    (found,) = journey.apply_snapshot(snapshot, NOW)
+    assert journey.apply_snapshot(snapshot, NOW) == []
     assert journey.balance(A.SUSPENSE) == -gained
     assert journey.balance(A.PROCESSOR_BALANCE) == TOTAL + gained
     (alert,) = found.result.alerts
@@ -150,7 +150,7 @@ def test_what_another_operation_claims_is_by_hand(op_id):
     """A fact that names no operation, or one of another kind, is manual."""
     journey = paid_journey()
     made = RefundState("re_9", SETTLED, 100, op_id)
-    journey.see(Snapshot(1, refunds=(made,)), NOW)
+    journey.apply_snapshot(Snapshot(1, refunds=(made,)), NOW)
     assert journey.balance(A.SUSPENSE) == 100
 
 
@@ -159,7 +159,7 @@ def test_a_refund_by_hand_that_has_not_settled_is_no_fact_yet(status):
     """A pending manual refund is not posted."""
     journey, book = with_processor_book(paid_journey())
     book.settle(book.refund_by_hand(), status)
-    book.came_back.clear()
+    book.returned_refunds.clear()
     assert apply_snapshot(journey, book) == []
 
 
@@ -180,7 +180,7 @@ def test_a_refund_by_hand_that_fails_afterwards_comes_back():
 def test_a_refund_by_hand_says_nothing_of_the_bookings_own():
     """A manual refund does not reduce the refund owed."""
     journey, book = with_processor_book(paid_journey())
-    journey.pull(T.CANCEL, P.STAFF)
+    journey.apply(T.CANCEL, P.STAFF)
     book.refund_by_hand(TOTAL)
     apply_snapshot(journey, book)
     assert journey.balance(A.REFUND_PAYABLE) == -TOTAL
@@ -206,7 +206,7 @@ def test_a_reversal_by_hand_says_nothing_of_a_claim():
 def late():
     """A booking cancelled before its payment arrived."""
     journey, book = with_processor_book(accepted_journey())
-    journey.pull(T.CANCEL, P.CUSTOMER)
+    journey.apply(T.CANCEL, P.CUSTOMER)
     book.pay()
     apply_snapshot(journey, book)
     return journey, book, "pay_1"
@@ -256,7 +256,7 @@ def test_its_opening_and_its_verdict_are_each_known_once(verdict):
     book.charge_back(status=verdict)
     assert len(apply_snapshot(journey, book)) == 1
     assert apply_snapshot(journey, book) == []
-    assert journey.see(older, NOW) == []
+    assert journey.apply_snapshot(older, NOW) == []
 
 
 def test_chargebacks_of_both_payments_are_two():

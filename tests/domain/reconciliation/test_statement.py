@@ -52,12 +52,12 @@ def moved(kind, ref, amount=5):
     return Movement(1, kind, ref, amount, at=NOW)
 
 
-def cash_book(*postings, refs=REFS):
+def cash_postings(*postings, refs=REFS):
     return CashPostings(1, "BK1", postings, refs, has_in_flight=False)
 
 
 def compare(postings, movements):
-    return list(find_differences(cash_book(*postings), movements))
+    return list(find_differences(cash_postings(*postings), movements))
 
 
 # Comparison -----------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_references_may_have_colons():
     """References of the processor may contain colons."""
     names = [(K.CHARGEBACK, "a:b"), (K.PAYMENT, "a:b"), (K.FEE, "a:b"), (K.REFUND, "a:b")]
     keys = ["cb:a:b:out", "pay:a:b", "fee:a:b", "manual:refund:a:b"]
-    assert ledger_totals(cash_book(*((key, 5) for key in keys))) == dict.fromkeys(names, 5)
+    assert ledger_totals(cash_postings(*((key, 5) for key in keys))) == dict.fromkeys(names, 5)
 
 
 def test_statement_lines_are_named_by_kind_and_reference():
@@ -184,11 +184,11 @@ def test_statement_lines_are_named_by_kind_and_reference():
 
 
 def refunded(journey, book):
-    journey.pull(Trigger.CANCEL, Party.STAFF)
+    journey.apply(Trigger.CANCEL, Party.STAFF)
     book.execute_all()
 
 
-def came_back(journey, book):
+def refund_returned(journey, book):
     refunded(journey, book)
     apply_snapshot(journey, book)
     book.settle(last_operation(journey).id, RefundStatus.FAILED)
@@ -218,7 +218,7 @@ def paid_twice(_, book):
 
 WAYS: list[Callable[[BookingJourney, ProcessorBook], object]] = [
     refunded,
-    came_back,
+    refund_returned,
     by_hands,
     with_a_fee,
     quarantined,
@@ -232,19 +232,19 @@ def test_what_was_seen_is_no_difference_and_what_was_not_is_one(go):
     """The sides differ until the reconciliation of a snapshot, and agree after it."""
     journey, book = with_processor_book(paid_journey())
     go(journey, book)
-    assert list(find_differences(journey.cash_book, book.statement)) != []
+    assert list(find_differences(journey.cash_postings, book.statement)) != []
     apply_snapshot(journey, book)
-    assert list(find_differences(journey.cash_book, book.statement)) == []
+    assert list(find_differences(journey.cash_postings, book.statement)) == []
 
 
 def test_a_payout_and_its_reversal_are_no_difference():
     """A payout and its reversal after a chargeback agree on both sides."""
     journey, book = paid_out_journey()
-    assert list(find_differences(journey.cash_book, book.statement)) == []
+    assert list(find_differences(journey.cash_postings, book.statement)) == []
     book.charge_back()
     apply_snapshot(journey, book, 2 * DAY)
     book.execute_all()
-    (text,) = find_differences(journey.cash_book, book.statement)
+    (text,) = find_differences(journey.cash_postings, book.statement)
     assert text.startswith("the processor has reversal rv_")
     apply_snapshot(journey, book, 3 * DAY)
-    assert list(find_differences(journey.cash_book, book.statement)) == []
+    assert list(find_differences(journey.cash_postings, book.statement)) == []

@@ -157,7 +157,7 @@ def test_fee_and_payout_are_as_they_will_be_until_the_end():
     after = booking_record(completed_journey().booking, Party.STAFF, POLICY)
     assert before["platform_fee"] == after["platform_fee"] == Decimal("60.00")
     full = paid_journey()
-    full.pull(Trigger.CANCEL, Party.STAFF)
+    full.apply(Trigger.CANCEL, Party.STAFF)
     record = booking_record(full.booking, Party.STAFF, POLICY)
     assert record["platform_fee"] == record["payout_amount"] == 0
 
@@ -165,7 +165,7 @@ def test_fee_and_payout_are_as_they_will_be_until_the_end():
 def test_a_refund_shows_with_the_decision():
     """A refunded amount is shown with the decision, before it settles."""
     journey = paid_journey()
-    journey.pull(Trigger.CANCEL, Party.STAFF)
+    journey.apply(Trigger.CANCEL, Party.STAFF)
     record = booking_record(journey.booking, Party.CUSTOMER, POLICY)
     assert (record["refunded_amount"], record["payment_status"]) == (Decimal(400), "refund_pending")
 
@@ -193,7 +193,7 @@ def test_the_timeline_is_oldest_first():
 def test_the_timeline_says_why():
     """A timeline entry has the reason that the party gave."""
     journey = paid_journey()
-    journey.pull(Trigger.CANCEL, Party.CUSTOMER, reason="rain")
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER, reason="rain")
     timeline = booking_record(journey.booking, Party.STAFF, POLICY)["timeline"]
     assert [entry["reason"] for entry in timeline] == [None, None, None, "rain"]
 
@@ -201,7 +201,7 @@ def test_the_timeline_says_why():
 def test_admins_see_who_acted():
     """The id of the acting user is in the timeline for admins, and for nobody else."""
     journey = BookingJourney()
-    journey.pull(Trigger.DECLINE, Party.STAFF, actor_id=2)
+    journey.apply(Trigger.DECLINE, Party.STAFF, actor_id=2)
     timeline = booking_record(journey.booking, Party.ADMIN, POLICY)["timeline"]
     assert [entry["actor_id"] for entry in timeline] == [None, 2]
     for viewer in (Party.CUSTOMER, Party.STAFF, Party.API):
@@ -239,7 +239,7 @@ def test_a_short_payment_window_is_the_deadline():
 def test_a_payout_on_hold_has_no_due_time():
     """A frozen payout is not due."""
     journey = completed_journey()
-    journey.pull(Trigger.HOLD_PAYOUT, Party.ADMIN, journey.ends_at)
+    journey.apply(Trigger.HOLD_PAYOUT, Party.ADMIN, journey.ends_at)
     record = booking_record(journey.booking, Party.STAFF, POLICY)
     assert (record["payout_status"], record["payout_due_at"]) == ("frozen", None)
 
@@ -247,7 +247,7 @@ def test_a_payout_on_hold_has_no_due_time():
 def test_a_refund_is_listed():
     """A refund is listed with its amount in decimals, its reason, its status and its times."""
     journey = paid_journey()
-    journey.pull(Trigger.CANCEL, Party.STAFF, NOW + HOUR)
+    journey.apply(Trigger.CANCEL, Party.STAFF, NOW + HOUR)
     assert booking_record(journey.booking, Party.CUSTOMER, POLICY)["refunds"] == [
         {
             "amount": Decimal(400),
@@ -272,14 +272,14 @@ def test_a_cancelled_booking_names_its_rule(insured, rule):
 def test_an_unpaid_cancellation_names_its_rule():
     """The cancellation of an unpaid booking has the rule that its quote names."""
     journey = BookingJourney()
-    journey.pull(Trigger.CANCEL, Party.CUSTOMER)
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER)
     assert booking_record(journey.booking, Party.API, POLICY)["cancel_rule"] == "not_paid"
 
 
 def test_a_declined_booking_has_no_rule():
     """A booking that ended otherwise has no cancellation rule."""
     journey = BookingJourney()
-    journey.pull(Trigger.DECLINE, Party.STAFF)
+    journey.apply(Trigger.DECLINE, Party.STAFF)
     assert booking_record(journey.booking, Party.API, POLICY)["cancel_rule"] is None
 
 

@@ -58,26 +58,26 @@ async def test_the_whole_happy_path(scene):
     right."""
     booking = await scene.request()
     await scene.accept(booking)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(booking.starts_at - HOUR)
-    await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     await scene.jump_to(booking.ends_at)
-    await scene.move(booking, Trigger.CONFIRM, scene.customer)
+    await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     await scene.jump_to(booking.ends_at + DAY)
     await scene.drain()
     found = await scene.booking(booking)
     assert [entry.to for entry in found.timeline] == ["pending", "accepted", "paid", "completed"]
     assert (found.payout_status, found.paid_out, found.platform_fee) == ("paid", 34_000, 6_000)
     assert found.checked_in_at == booking.starts_at - HOUR
-    assert await scene.held() == 6_000
+    assert await scene.processor_balance() == 6_000
     assert await scene.faults() == []
 
 
 async def test_a_declined_request_is_cancelled_by_staff(scene):
     """A declined request moves no money, grants no credit and emits one event."""
     booking = await scene.request()
-    found = await scene.move(booking, Trigger.DECLINE, scene.staff)
+    found = await scene.apply_trigger(booking, Trigger.DECLINE, scene.staff)
     assert (found.status, found.cancelled_by) == (BookingStatus.CANCELLED, Party.STAFF)
     assert await scene.operations(booking) == []
     assert await scene.events(booking) == ["booking.created", "booking.cancelled"]
@@ -214,7 +214,7 @@ async def test_an_insured_cancellation_ends_in_the_right_money(scene, by, hours,
     await scene.drain()
     found = await scene.booking(booking)
     assert (found.refunded_amount, found.paid_out) == (refund, payout)
-    assert await scene.held() == 42_000 - refund - payout
+    assert await scene.processor_balance() == 42_000 - refund - payout
     assert await scene.faults() == []
 
 
@@ -249,7 +249,7 @@ async def test_strangers_find_nothing(scene, trigger):
     """A booking of other users raises NotFound."""
     booking = await scene.request()
     with pytest.raises(NotFound):
-        await scene.move(booking, trigger, STRANGER)
+        await scene.apply_trigger(booking, trigger, STRANGER)
     with pytest.raises(NotFound):
         await parties.authorize(scene.ports, STRANGER, booking.id, trigger)
     with pytest.raises(NotFound):
@@ -268,7 +268,7 @@ async def test_a_booking_that_is_not_there_is_not_found(scene):
         scene.accept(ghost),
         scene.cancel(ghost),
         scene.dispute(ghost),
-        scene.move(ghost, Trigger.CONFIRM, scene.customer),
+        scene.apply_trigger(ghost, Trigger.CONFIRM, scene.customer),
     ):
         with pytest.raises(NotFound):
             await call
@@ -295,7 +295,7 @@ async def test_the_wrong_side_is_forbidden(scene, trigger, wrong):
         await parties.authorize(scene.ports, actor, booking.id, trigger)
     if trigger in ACTS:
         with pytest.raises(Forbidden):
-            await scene.move(booking, trigger, actor)
+            await scene.apply_trigger(booking, trigger, actor)
 
 
 @pytest.mark.parametrize("trigger", sorted({*Trigger} - {*ACTS}))
@@ -303,7 +303,7 @@ async def test_a_trigger_with_checks_of_its_own_is_refused(scene, trigger):
     """A trigger that another call serves, with its checks, is refused before anything is loaded."""
     ghost = evolve(await scene.request(), id=999)
     with pytest.raises(InvalidField) as caught:
-        await scene.move(ghost, trigger, scene.staff)
+        await scene.apply_trigger(ghost, trigger, scene.staff)
     fault = FieldError("trigger", "must be one of decline, check_in, confirm")
     assert caught.value.field_errors == (fault,)
 
@@ -356,7 +356,7 @@ async def test_a_list_may_be_of_one_side_and_status(scene):
     """Lists are filtered by role and status, the newest event first."""
     first = await scene.request()
     second = await scene.request(event_date=date(2027, 3, 9))
-    await scene.move(first, Trigger.DECLINE, scene.staff)
+    await scene.apply_trigger(first, Trigger.DECLINE, scene.staff)
     assert await ids(scene, scene.customer) == [second.id, first.id]
     assert await ids(scene, scene.customer, status=BookingStatus.CANCELLED) == [first.id]
     assert await ids(scene, scene.customer, role="staff") == []

@@ -160,10 +160,10 @@ async def test_kept_bookings_go_on(scene):
     booking = await scene.accepted()
     disabled = await disable(scene, "staff", KEEP)
     assert disabled.obligations.bookings == (booking,)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(booking.ends_at)
-    done = await scene.move(booking, Trigger.CONFIRM, scene.customer)
+    done = await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     assert done.status is BookingStatus.COMPLETED
 
 
@@ -278,7 +278,7 @@ async def test_later_payouts_are_held(scene, ending):
     await disable(scene, "staff", KEEP)
     await scene.jump_to(booking.ends_at)
     if ending == "confirm":
-        await scene.move(booking, Trigger.CONFIRM, scene.customer)
+        await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     elif ending == "resolve":
         await scene.dispute(booking)
         await scene.resolve(booking, ResolutionOutcome.RELEASE)

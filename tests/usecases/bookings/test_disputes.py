@@ -62,7 +62,7 @@ async def test_a_resolution_moves_all_the_money(
     assert found.status == status
     found = await finish(scene, booking)
     assert (found.refunded_amount, found.paid_out) == (refund, payout)
-    assert await scene.held() == 42_000 - refund - payout
+    assert await scene.processor_balance() == 42_000 - refund - payout
 
 
 async def test_nothing_is_paid_while_a_dispute_lasts(scene):
@@ -176,7 +176,7 @@ async def test_a_chargeback_ends_with_its_verdict(scene, make, verdict, status, 
     assert found.status is status
     found = await finish(scene, booking)
     assert (found.paid_out, found.owed_by_staff, found.refunded_amount) == (payout, 0, 0)
-    assert await scene.held() == held
+    assert await scene.processor_balance() == held
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -191,7 +191,7 @@ async def test_a_chargeback_that_lasts_ends_the_same(scene, make, verdict):
     await scene.charge_back(booking, verdict)
     found = await finish(scene, booking)
     assert found.paid_out == (34_000 if verdict == "won" else 0)
-    assert await scene.held() == (6_000 if verdict == "won" else 0)
+    assert await scene.processor_balance() == (6_000 if verdict == "won" else 0)
 
 
 async def test_a_lost_chargeback_orders_no_refund(scene):

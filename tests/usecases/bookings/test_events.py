@@ -22,12 +22,12 @@ async def test_a_paid_out_booking_publishes_each_change(scene):
     """Each visible change of a booking is one event: the table's, or else `booking.updated`."""
     booking = await scene.request()
     await scene.accept(booking)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(booking.starts_at - HOUR)
-    await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     await scene.jump_to(booking.ends_at)
-    await scene.move(booking, Trigger.CONFIRM, scene.customer)
+    await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     await scene.jump_to(booking.ends_at + DAY)
     await scene.drain()
     assert await scene.events(booking) == [
@@ -43,7 +43,7 @@ async def test_a_paid_out_booking_publishes_each_change(scene):
 async def test_the_last_event_reports_the_version(scene):
     """The versions in a booking's events rise to the stored one, whatever is published."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.cancel(booking)
     await scene.drain()
@@ -55,19 +55,19 @@ async def test_the_last_event_reports_the_version(scene):
 async def test_a_change_that_nobody_sees_publishes_nothing(scene):
     """A second check-in changes nothing, and publishes nothing."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(booking.starts_at - HOUR)
-    await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     before = await scene.events(booking)
-    await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     assert await scene.events(booking) == before
 
 
 async def test_a_refund_is_published_when_it_succeeds(scene):
     """`payment.refunded` follows the cancellation, with the refund as the record lists it."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.cancel(booking)
     await scene.drain()
@@ -80,10 +80,10 @@ async def test_a_refund_is_published_when_it_succeeds(scene):
 async def test_a_refused_payout_is_published(scene):
     """`payout.failed` has what is owed, for the staff member alone."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(booking.ends_at)
-    await scene.move(booking, Trigger.CONFIRM, scene.customer)
+    await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     await scene.fault("pay_out", "refuse")
     await scene.jump_to(booking.ends_at + DAY)
     await scene.drain()

@@ -153,7 +153,7 @@ async def test_a_quote_of_somebody_else_is_none(scene):
 async def test_a_quote_of_an_earlier_version_is_none(scene):
     """A quote is invalid once the booking has changed."""
     booking, said = await quoted(scene, HOUR)
-    changed = await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    changed = await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     assert await refused(scene, changed, said["quote"]) == "quote_invalid"
 
 
@@ -161,7 +161,7 @@ async def test_a_quote_from_before_the_payment_is_none(scene):
     """A quote from before the payment is invalid."""
     booking = await scene.accepted()
     said = await quote(scene, booking)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     paid = await scene.booking(booking)
     assert await refused(scene, paid, said["quote"]) == "quote_invalid"

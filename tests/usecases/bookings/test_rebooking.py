@@ -169,7 +169,7 @@ async def test_priority_requests_come_first_for_staff(scene):
 
     assert await first(scene.staff) == urgent.id
     assert await first(scene.customer) == newer.id
-    await scene.move(urgent, Trigger.DECLINE, scene.staff)
+    await scene.apply_trigger(urgent, Trigger.DECLINE, scene.staff)
     assert await first(scene.staff) == newer.id
 
 

@@ -229,6 +229,6 @@ async def test_a_payout_is_made_within_48_hours_of_completion(scene):
     await scene.jump_to(booking.ends_at + DAY)
     await scene.drain()
     assert (await scene.booking(booking)).payout_status == "paid"
-    assert await scene.held() == (await scene.booking(booking)).platform_fee
+    assert await scene.processor_balance() == (await scene.booking(booking)).platform_fee
     await scene.drain()
     assert (await scene.booking(booking)).timeline[-1].trigger is Trigger.CONFIRM

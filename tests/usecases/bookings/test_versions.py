@@ -43,12 +43,12 @@ async def test_the_version_rises_with_the_record_alone(scene):
     assert await watch.check()
     await scene.drain()
     assert not await watch.check()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     assert not await watch.check()
     await scene.drain()
     assert await watch.check()
     await scene.jump_to(booking.starts_at)
-    await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     assert await watch.check()
     await scene.jump_to(booking.ends_at + 4 * DAY)
     await scene.drain()
@@ -64,9 +64,9 @@ async def test_a_second_check_in_changes_nothing(scene):
     """A second check-in answers the first one: neither the version nor the row changes."""
     booking = await scene.paid()
     await scene.jump_to(booking.starts_at)
-    first = await scene.move(booking, Trigger.CHECK_IN, scene.staff)
+    first = await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff)
     await scene.jump_to(booking.starts_at + HOUR)
-    assert await scene.move(booking, Trigger.CHECK_IN, scene.staff) == first
+    assert await scene.apply_trigger(booking, Trigger.CHECK_IN, scene.staff) == first
     assert await scene.booking(booking) == first
 
 

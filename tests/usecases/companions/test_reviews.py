@@ -116,7 +116,7 @@ async def test_only_a_completed_booking_is_reviewed(scene):
     booking = await scene.paid()
     await refused(submit(scene, booking), RuleBroken, "booking_not_completed")
     await scene.jump_to(booking.ends_at)
-    await scene.move(booking, Trigger.CONFIRM, scene.customer)
+    await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     await scene.dispute(booking)
     for by in (scene.customer, scene.staff):
         await refused(submit(scene, booking, by), RuleBroken, "booking_not_completed")

@@ -90,11 +90,11 @@ async def test_only_a_change_of_who_is_booked_is_followed(scene, monkeypatch):
     monkeypatch.setattr(FOLLOWS, follow_event)
     bookings.append(await third.accepted())
     for booking in bookings:
-        await scene.play(booking)
+        await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(bookings[0].ends_at)
     for booking in bookings:
-        await scene.move(booking, Trigger.CONFIRM, scene.customer)
+        await scene.apply_trigger(booking, Trigger.CONFIRM, scene.customer)
     assert moves > {
         (BookingStatus.ACCEPTED, BookingStatus.PAID),
         (BookingStatus.PAID, BookingStatus.COMPLETED),

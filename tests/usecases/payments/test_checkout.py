@@ -9,7 +9,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.errors import Forbidden, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.bookings import actions
-from tests.support.memory_deployment import kinds
+from tests.support.memory_deployment import operation_states
 
 pytestmark = pytest.mark.anyio
 
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.anyio
 async def test_a_checkout_is_opened_at_once(scene):
     """The page is opened without the worker, and a repeated call returns the same page."""
     booking = await scene.accepted()
-    assert await kinds(scene, booking) == [("open_checkout", "pending")]
+    assert await operation_states(scene, booking) == [("open_checkout", "pending")]
     first = await scene.checkout(booking)
-    assert await kinds(scene, booking) == [("open_checkout", "done")]
+    assert await operation_states(scene, booking) == [("open_checkout", "done")]
     version = (await scene.booking(booking)).version
     assert await scene.checkout(booking) == first
     assert (await scene.booking(booking)).version == version
@@ -57,12 +57,12 @@ async def test_a_page_that_lapsed_is_renewed(scene):
     await scene.jump_to(lapses - 5 * MINUTE)
     second = await scene.checkout(booking)
     assert second != first
-    assert [kind for kind, _ in await kinds(scene, booking)] == [
+    assert [kind for kind, _ in await operation_states(scene, booking)] == [
         "open_checkout",
         "close_checkout",
         "open_checkout",
     ]
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     assert (await scene.booking(booking)).status is BookingStatus.PAID
     assert await scene.faults() == []
@@ -81,14 +81,14 @@ async def test_a_page_that_was_let_expire_is_renewed(scene):
     """A visit after the customer expired the page at the processor gets another page."""
     booking = await scene.accepted()
     first = await scene.checkout(booking)
-    await scene.play(booking, "expire")
+    await scene.simulate_checkout(booking, "expire")
     await scene.drain()
     assert await scene.checkout(booking) != first
     assert await pay(scene, booking) is BookingStatus.PAID
 
 
 async def pay(scene, booking):
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     return (await scene.booking(booking)).status
 
@@ -97,7 +97,7 @@ async def pay(scene, booking):
 async def test_a_declined_card_leaves_the_page_open(scene, outcome):
     """A declined card changes nothing, and another attempt on the same page succeeds."""
     booking = await scene.accepted()
-    await scene.play(booking, outcome)
+    await scene.simulate_checkout(booking, outcome)
     await scene.drain()
     assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
     assert await pay(scene, booking) is BookingStatus.PAID
@@ -114,7 +114,7 @@ async def test_an_order_that_waited_for_too_long_is_ordered_anew(scene):
 async def test_who_has_paid_already_is_told(scene):
     """A visit after the payment, before its event, gets an error and no second page."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     lapses = (await scene.booking(booking)).intent.checkout_expires_at
     await scene.jump_to(lapses)
     with pytest.raises(RuleBroken) as caught:

@@ -87,7 +87,7 @@ async def test_a_debt_is_kept_from_the_next_payout(scene):
     debtor, payer = await settled(scene, debtor, payer)
     assert (debtor.netted, debtor.owed_by_staff) == (-PAYOUT, 0)
     assert await reversals(scene, debtor) == [("void", PAYOUT)]
-    assert await scene.held() == FEE + 0
+    assert await scene.processor_balance() == FEE + 0
 
 
 async def test_a_payout_that_is_larger_is_sent_in_part(scene):
@@ -97,7 +97,7 @@ async def test_a_payout_that_is_larger_is_sent_in_part(scene):
     assert (payer.netted, await sent(scene, payer)) == (PAYOUT, [HALF])
     debtor, payer = await settled(scene, debtor, payer)
     assert (payer.paid_out, payer.payout_left, payer.payout_status) == (HALF, 0, PayoutStatus.PAID)
-    assert await scene.held() == 9_000
+    assert await scene.processor_balance() == 9_000
 
 
 async def test_a_debt_that_is_larger_is_kept_in_part(scene):
@@ -109,7 +109,7 @@ async def test_a_debt_that_is_larger_is_kept_in_part(scene):
     debtor, payer = await settled(scene, debtor, payer)
     assert (debtor.paid_out, debtor.netted, debtor.owed_by_staff) == (HALF, -HALF, 0)
     assert await reversals(scene, debtor) == [("void", PAYOUT), ("done", HALF)]
-    assert await scene.held() == 3_000
+    assert await scene.processor_balance() == 3_000
 
 
 async def test_a_debt_is_kept_from_as_many_payouts_as_it_takes(scene):

@@ -71,7 +71,7 @@ async def test_what_is_under_way_is_no_fault(scene):
     await scene.cancel(booking, scene.staff)
     await scene.fault("refund", "timeout_after")
     await scene.drain()
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
     assert await scene.faults() == []
     await scene.settle_down()
     assert await scene.faults() == []

@@ -83,7 +83,7 @@ async def test_every_fault_ends_in_exactly_one_effect(scene, op, kind, times):
     assert all(one.is_finished for one in await scene.operations(booking))
     if op == "close_checkout":
         assert state.status == "expired"
-    assert await scene.held() == cash
+    assert await scene.processor_balance() == cash
     assert await scene.faults() == []
 
 
@@ -94,7 +94,7 @@ async def test_faults_at_every_call_of_a_whole_life(kind):
     booking = await scene.accepted()
     await scene.fault("open_checkout", kind, 2)
     await scene.settle_down()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.settle_down()
     await scene.jump_to(booking.ends_at + 3 * DAY)
     await scene.fault("pay_out", kind, 2)
@@ -102,7 +102,7 @@ async def test_faults_at_every_call_of_a_whole_life(kind):
     await scene.jump_to(await scene.now() + 3 * DAY)
     await scene.settle_down()
     assert (await scene.booking(booking)).payout_status == "paid"
-    assert await scene.held() == 6_000
+    assert await scene.processor_balance() == 6_000
     assert await scene.faults() == []
 
 
@@ -143,7 +143,7 @@ async def test_a_refusal_that_may_pass_is_tried_again_under_a_new_key(scene):
     last = (await scene.operations(booking))[-1]
     assert (last.status, last.generation) == (OperationStatus.DONE, 4)
     assert (await scene.booking(booking)).payout_status == "paid"
-    assert await scene.held() == cash
+    assert await scene.processor_balance() == cash
     assert len(scene.ports.notifier.alerts) == 1
 
 
@@ -331,7 +331,7 @@ async def test_one_operation_of_a_booking_runs_at_a_time(scene):
     """While an operation is claimed no other one of its booking can be."""
     booking = await scene.accepted()
     await scene.drain()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.cancel(booking)
     await scene.drain()
     assert [one.kind for one in await scene.operations(booking)] == [

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_an_event_makes_it_ready(desk):
     """An event causes a sync, which finds the account complete."""
-    await desk.ask()
+    await desk.open_onboarding()
     await desk.complete()
     assert await desk.status() == PayeeStatus.INCOMPLETE
     await reconciliation.deliver_sandbox_events(desk.ports)
@@ -30,13 +30,13 @@ async def test_an_event_makes_it_ready(desk):
 
 async def test_without_an_event_the_worker_finds_it_ready(desk):
     """The worker syncs at growing intervals until the account is ready."""
-    await desk.ask()
-    await desk.work()
-    assert desk.processor.made("payee") == []
+    await desk.open_onboarding()
+    await desk.run_payees()
+    assert desk.processor.calls_of("payee") == []
     await desk.complete()
     desk.scene.pass_time(PAYEE_POLL_MIN_INTERVAL)
-    await desk.work()
-    payee = await desk.account()
+    await desk.run_payees()
+    payee = await desk.payee()
     assert (payee.status, payee.needs, payee.next_at) == (PayeeStatus.READY, (), None)
     desk.scene.pass_time(10 * DAY)
     assert await payees.run_due_payee(desk.ports) == 0
@@ -44,28 +44,28 @@ async def test_without_an_event_the_worker_finds_it_ready(desk):
 
 async def test_looks_grow_rare(desk):
     """An account that is never completed is synced about once a day."""
-    await desk.ask()
+    await desk.open_onboarding()
     for _ in range(30 * 24):
         desk.scene.pass_time(HOUR)
-        await desk.work()
-    assert 30 <= len(desk.processor.made("payee")) <= 40
+        await desk.run_payees()
+    assert 30 <= len(desk.processor.calls_of("payee")) <= 40
 
 
 async def test_the_way_back_looks_at_once(desk):
     """A user who returns from the page sees the processor's current state."""
-    await desk.ask()
+    await desk.open_onboarding()
     await desk.complete()
     first = await payees.get_payee_on_return(desk.ports, desk.staff)
     assert first is not None
     assert first.ready
     assert await payees.get_payee_on_return(desk.ports, desk.staff) == first
-    assert len(desk.processor.made("payee")) == 1
+    assert len(desk.processor.calls_of("payee")) == 1
 
 
 async def test_the_way_back_needs_no_processor(desk):
     """While the processor is unavailable the last known state is shown."""
     assert await payees.get_payee_on_return(desk.ports, desk.staff) is None
-    await desk.ask()
+    await desk.open_onboarding()
     desk.processor.errors["payee"] = OutcomeUnknown("away")
     found = await payees.get_payee_on_return(desk.ports, desk.staff)
     assert found is not None
@@ -74,12 +74,12 @@ async def test_the_way_back_needs_no_processor(desk):
 
 async def test_an_account_that_is_no_longer_ready_is_looked_at_again(desk):
     """An account that needs more information is not ready and is synced again."""
-    await desk.ask()
+    await desk.open_onboarding()
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
     await desk.processor.inner.dashboard.set_payee_ready(desk.staff.user_id, False)
     await reconciliation.deliver_sandbox_events(desk.ports)
-    payee = await desk.account()
+    payee = await desk.payee()
     assert payee.status is PayeeStatus.INCOMPLETE
     assert payee.next_at is not None
 
@@ -92,7 +92,7 @@ async def test_a_look_at_an_unknown_account_is_nothing(desk):
 
 async def test_a_look_that_fails_is_told_to_who_asked(desk):
     """A failed sync raises, and the account stays as it is."""
-    payee, _ = await desk.ask()
+    payee, _ = await desk.open_onboarding()
     desk.processor.errors["payee"] = OutcomeUnknown("away")
     with pytest.raises(OutcomeUnknown):
         await payees.sync_payee(desk.ports, payee.ref, 5 * SECOND)
@@ -101,7 +101,7 @@ async def test_a_look_that_fails_is_told_to_who_asked(desk):
 
 async def test_a_look_waits_for_another(desk):
     """A sync of a claimed payee raises Conflict, so that the event is retried."""
-    payee, _ = await desk.ask()
+    payee, _ = await desk.open_onboarding()
     raised = []
 
     async def look():
@@ -118,7 +118,7 @@ async def test_a_look_waits_for_another(desk):
 
 async def test_who_has_lost_the_claim_writes_nothing(desk):
     """A worker that lost its claim saves nothing."""
-    await desk.ask()
+    await desk.open_onboarding()
     desk.scene.pass_time(PAYEE_POLL_MIN_INTERVAL)
     real = desk.processor.inner.payee
 
@@ -140,7 +140,7 @@ async def test_who_has_lost_the_claim_writes_nothing(desk):
 
 async def test_becoming_ready_wakes_the_payouts(desk):
     """Payouts that were refused for lack of an account are sent to it at once."""
-    await desk.ask()
+    await desk.open_onboarding()
     booking = await desk.scene.completed()
     await desk.scene.jump_to(booking.ends_at + DAY)
     await desk.scene.drain()
@@ -156,7 +156,7 @@ async def test_becoming_ready_wakes_the_payouts(desk):
 
 async def test_a_refused_payout_casts_doubt_on_the_account(desk):
     """A refused payout causes a sync of the account, and is sent once it is ready."""
-    await desk.ask()
+    await desk.open_onboarding()
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
     booking = await desk.scene.completed()
@@ -189,7 +189,7 @@ async def test_a_payout_goes_to_the_account(desk):
     assert await payout_ref(desk, desk.staff.user_id) == ""
     assert await payout_ref(desk, 999) == ""
     imported = await add_companion(desk.ports.store, payout_account="acct_7")
-    payee, _ = await desk.ask()
+    payee, _ = await desk.open_onboarding()
     copied = await add_companion(desk.ports.store, payout_account=payee.ref)
     assert await payout_ref(desk, imported.id) == "acct_7"
     assert await payout_ref(desk, desk.staff.user_id) == payee.ref
@@ -212,12 +212,12 @@ async def imported(desk, ref=None):
 async def test_an_imported_account_is_taken_over(desk):
     """An imported account is shown, stored on request, and no other one is opened."""
     desk = await imported(desk)
-    before = await desk.account()
+    before = await desk.payee()
     assert before.status is PayeeStatus.INCOMPLETE
-    payee, link = await desk.ask()
+    payee, link = await desk.open_onboarding()
     assert payee.ref == before.ref
     assert link.url.endswith(payee.ref)
-    assert desk.processor.made("open_payee") == []
+    assert desk.processor.calls_of("open_payee") == []
     await desk.complete()
     await reconciliation.deliver_sandbox_events(desk.ports)
     assert await desk.status() == PayeeStatus.READY
@@ -226,7 +226,7 @@ async def test_an_imported_account_is_taken_over(desk):
 async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
     """An imported account that the processor does not know is replaced by a new one."""
     desk = await imported(desk, "acct_typo")
-    payee, _ = await desk.ask()
+    payee, _ = await desk.open_onboarding()
     assert payee.ref != "acct_typo"
     assert await payout_ref(desk, desk.staff.user_id) == payee.ref
 
@@ -234,10 +234,10 @@ async def test_an_imported_account_that_nobody_knows_is_not_taken_over(desk):
 async def test_an_imported_account_has_one_owner(desk):
     """A second staff member imported with the same account gets a new one."""
     first = await imported(desk)
-    ref = (await first.ask())[0].ref
+    ref = (await first.open_onboarding())[0].ref
     second = await imported(desk, ref)
-    assert await second.account() is None
-    assert (await second.ask())[0].ref != ref
+    assert await second.payee() is None
+    assert (await second.open_onboarding())[0].ref != ref
 
 
 async def test_an_imported_account_waits_for_the_processor(desk):
@@ -245,7 +245,7 @@ async def test_an_imported_account_waits_for_the_processor(desk):
     desk = await imported(desk)
     desk.processor.errors["payee"] = OutcomeUnknown("away")
     with pytest.raises(ProcessorUnavailable):
-        await desk.ask()
-    assert desk.processor.made("open_payee") == []
+        await desk.open_onboarding()
+    assert desk.processor.calls_of("open_payee") == []
     async with desk.ports.store.read_view() as view:
         assert await view.payees.payee("fake", desk.staff.user_id) is None

@@ -29,39 +29,39 @@ UNANSWERED = ["timeout_before", "timeout_after", "error_500", "error_500_after",
 
 async def test_at_first_there_is_none(desk):
     """Without a request nothing is stored and the processor is not called."""
-    assert await desk.account() is None
+    assert await desk.payee() is None
     assert await payees.run_due_payee(desk.ports) == 0
     assert desk.processor.calls == []
 
 
 async def test_asking_opens_the_account_and_gives_a_page(desk):
     """The account is opened with the user's data, and the page links back to the service."""
-    payee, link = await desk.ask()
-    assert payee == await desk.account()
+    payee, link = await desk.open_onboarding()
+    assert payee == await desk.payee()
     assert (payee.status, payee.needs) == (PayeeStatus.INCOMPLETE, ("details",))
     assert link.url.endswith(payee.ref)
-    ((command, key),) = desk.processor.made("open_payee")
+    ((command, key),) = desk.processor.calls_of("open_payee")
     assert (command.companion_id, command.name) == (desk.staff.user_id, "Mia Lindqvist")
     assert (command.country, command.currency) == ("US", "usd")
     assert key.text == f"open_payee_{desk.staff.user_id}_g1"
-    ((_, done, again),) = desk.processor.made("onboarding_link")
+    ((_, done, again),) = desk.processor.calls_of("onboarding_link")
     base = f"{desk.ports.policy.base_url}/staff/payouts"
     assert (done, again) == (f"{base}?done", f"{base}?again")
 
 
 async def test_the_country_is_the_first_one_given(desk):
     """The country is upper-cased, and cannot change once the account is open."""
-    await desk.ask("pt")
-    await desk.ask("es")
-    assert (await desk.account()).command.country == "PT"
+    await desk.open_onboarding("pt")
+    await desk.open_onboarding("es")
+    assert (await desk.payee()).command.country == "PT"
 
 
 async def test_each_visit_gets_a_page_of_its_own(desk):
     """The account is opened once; each visit gets a new page."""
     for _ in range(3):
-        await desk.ask()
-    assert len(desk.processor.made("open_payee")) == 1
-    assert len(desk.processor.made("onboarding_link")) == 3
+        await desk.open_onboarding()
+    assert len(desk.processor.calls_of("open_payee")) == 1
+    assert len(desk.processor.calls_of("onboarding_link")) == 3
 
 
 async def test_a_staff_member_without_a_profile_can_ask(desk):
@@ -82,23 +82,23 @@ async def test_two_who_ask_at_once_open_one_account(desk):
     found = []
 
     async def ask():
-        found.append((await desk.ask())[0].ref)
+        found.append((await desk.open_onboarding())[0].ref)
 
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
             tasks.start_soon(ask)
     assert len(set(found)) == 1
     assert len(found) == 20
-    assert len(desk.processor.made("open_payee")) == 1
+    assert len(desk.processor.calls_of("open_payee")) == 1
 
 
 async def test_the_worker_and_the_page_open_one_account(desk):
     """The worker and a request open one account, whichever is first."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(desk.ask)
+        tasks.start_soon(desk.open_onboarding)
         for _ in range(4):
             tasks.start_soon(payees.run_due_payee, desk.ports)
-    assert len(desk.processor.made("open_payee")) == 1
+    assert len(desk.processor.calls_of("open_payee")) == 1
 
 
 # An unavailable processor ---------------------------------------------------------------
@@ -110,15 +110,15 @@ async def test_whatever_strikes_one_account_is_opened(desk, kind, times):
     """One account is opened, however often the response was lost."""
     await desk.scene.fault("open_payee", kind, times)
     try:
-        await desk.ask()
+        await desk.open_onboarding()
     except ProcessorUnavailable:
         assert await desk.status() == PayeeStatus.OPENING
     for _ in range(40):
-        await desk.work()
+        await desk.run_payees()
         desk.scene.pass_time(HOUR)
-    first = await desk.account()
+    first = await desk.payee()
     assert first.status is PayeeStatus.INCOMPLETE
-    assert (await desk.ask())[0].ref == first.ref
+    assert (await desk.open_onboarding())[0].ref == first.ref
 
 
 async def test_asking_ends_in_time(desk):
@@ -131,7 +131,7 @@ async def test_asking_ends_in_time(desk):
         return await real(command, key, within)
 
     desk.processor.inner.open_payee = slow
-    await desk.ask()
+    await desk.open_onboarding()
     assert desk.processor.calls[0][-1] == allowed.total_seconds()
     assert desk.processor.calls[1][-1] == allowed.total_seconds() - 4
     assert desk.ports.clock.now - began < allowed
@@ -143,12 +143,12 @@ async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
     await died_after_the_call(desk)
     began = desk.ports.clock.now
     with pytest.raises(ProcessorUnavailable):
-        await desk.ask()
+        await desk.open_onboarding()
     allowed = desk.ports.policy.processor_inline_timeout
     assert allowed <= desk.ports.clock.now - began < allowed + SECOND
     desk.scene.pass_time(desk.ports.policy.lease_duration)
-    await desk.ask()
-    first, second = desk.processor.made("open_payee")
+    await desk.open_onboarding()
+    first, second = desk.processor.calls_of("open_payee")
     assert first == second
 
 
@@ -165,7 +165,7 @@ async def died_after_the_call(desk):
 
     desk.ports.store.run_transaction = write
     with pytest.raises(ConnectionError):
-        await desk.ask()
+        await desk.open_onboarding()
     desk.ports.store.run_transaction = real
 
 
@@ -176,18 +176,18 @@ async def test_a_crash_between_call_and_save_opens_no_second_account(desk):
     assert await payees.run_due_payee(desk.ports) == 0
     desk.scene.pass_time(desk.ports.policy.lease_duration)
     assert await payees.run_due_payee(desk.ports) == 1
-    first, second = desk.processor.made("open_payee")
+    first, second = desk.processor.calls_of("open_payee")
     assert first == second
     sandbox = desk.processor.inner.sandbox
-    assert (await sandbox.payee_page((await desk.account()).ref)) is not None
+    assert (await sandbox.payee_page((await desk.payee()).ref)) is not None
 
 
 async def test_an_old_key_is_not_used_again(desk):
     """An old key, which the processor may have forgotten, is replaced."""
     await died_after_the_call(desk)
     desk.scene.pass_time(OPERATION_KEY_LIFETIME)
-    await desk.work()
-    (_, first), (_, second) = desk.processor.made("open_payee")
+    await desk.run_payees()
+    (_, first), (_, second) = desk.processor.calls_of("open_payee")
     assert (first.generation, second.generation) == (1, 2)
     assert await desk.status() == PayeeStatus.INCOMPLETE
 
@@ -196,11 +196,11 @@ async def test_a_page_that_is_not_given_loses_nothing(desk):
     """After a failed page request the account stays open, and a repeated request succeeds."""
     desk.processor.errors["onboarding_link"] = OutcomeUnknown("away")
     with pytest.raises(ProcessorUnavailable):
-        await desk.ask()
+        await desk.open_onboarding()
     assert await desk.status() == PayeeStatus.INCOMPLETE
     desk.processor.errors.clear()
-    await desk.ask()
-    assert len(desk.processor.made("open_payee")) == 1
+    await desk.open_onboarding()
+    assert len(desk.processor.calls_of("open_payee")) == 1
 
 
 # Refusals and internal errors -----------------------------------------------------------
@@ -211,29 +211,29 @@ async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
     data."""
     await desk.scene.fault("open_payee", "refuse")
     with pytest.raises(RuleBroken) as caught:
-        await desk.ask("zz")
+        await desk.open_onboarding("zz")
     assert caught.value.code == "payout_account_refused"
-    refused = await desk.account()
+    refused = await desk.payee()
     assert refused.status is PayeeStatus.REFUSED
     assert (refused.last_error, caught.value.message) == ("invalid", payees.REFUSED_MESSAGE)
     desk.scene.pass_time(DAY)
-    await desk.work()
+    await desk.run_payees()
     assert await desk.status() == PayeeStatus.REFUSED
-    payee, _ = await desk.ask("pt")
+    payee, _ = await desk.open_onboarding("pt")
     assert (payee.status, payee.command.country) == (PayeeStatus.INCOMPLETE, "PT")
     assert payee.last_error is None
-    (_, first), (_, second) = desk.processor.made("open_payee")
+    (_, first), (_, second) = desk.processor.calls_of("open_payee")
     assert (first.generation, second.generation) == (1, 2)
 
 
 async def test_a_refusal_of_the_page_is_told(desk):
     """An account that was closed at the processor raises `payout_account_refused`."""
-    await desk.ask()
+    await desk.open_onboarding()
     await desk.scene.ports.store.run_transaction(
         lambda tx: _lose(tx, desk.ports.payments.name, desk.staff.user_id)
     )
     with pytest.raises(RuleBroken) as caught:
-        await desk.ask()
+        await desk.open_onboarding()
     assert caught.value.code == "payout_account_refused"
 
 
@@ -249,8 +249,8 @@ async def test_a_fault_of_ours_is_told_to_operators_alone(desk, error):
     """Wrong settings alert the operators, and the user sees ProcessorUnavailable."""
     desk.processor.errors["open_payee"] = error
     with pytest.raises(ProcessorUnavailable):
-        await desk.ask()
+        await desk.open_onboarding()
     text = f"the payout account of companion {desk.staff.user_id}: {error}"
     assert desk.ports.notifier.alerts == [(0, text)]
     desk.processor.errors.clear()
-    await desk.ask()
+    await desk.open_onboarding()

@@ -71,7 +71,7 @@ async def test_a_held_payout_is_not_made_until_it_is_let_go(scene):
     assert released.payout_status is PayoutStatus.SCHEDULED
     await scene.drain()
     assert await made(scene, booking) == [PAYOUT]
-    assert await scene.held() == FEE
+    assert await scene.processor_balance() == FEE
     assert await scene.faults() == []
 
 

@@ -32,7 +32,7 @@ async def test_a_payment_is_told_once(scene):
     """Any number of events of one payment emits payment.completed once, with the status."""
     booking = await scene.accepted()
     await scene.fault("event", "duplicate")
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(await scene.now() + MINUTE)
     await scene.drain()
@@ -48,7 +48,7 @@ async def test_lost_and_late_events_delay_the_news_only(scene, kind):
     await scene.checkout(booking)
     await scene.drain()
     await scene.fault("event", kind)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.drain()
     await scene.jump_to(await scene.now() + 5 * MINUTE)
     await scene.drain()
@@ -64,7 +64,7 @@ async def test_lost_and_late_events_delay_the_news_only(scene, kind):
 async def test_a_look_at_any_time_is_safe(scene):
     """A second sync, before or after the event, changes nothing."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     within = scene.ports.policy.processor_timeout
     await reconciliation.sync_intent(scene.ports, booking.id, within)
     version = (await scene.booking(booking)).version
@@ -96,7 +96,7 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
     booking = await scene.accepted()
     await scene.checkout(booking)
     await scene.drain()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     real = scene.ports.payments
 
     class Away:
@@ -121,7 +121,7 @@ async def test_an_event_is_looked_at_again_when_the_processor_is_away(scene):
 async def test_an_event_may_name_a_payment(scene, known, status):
     """An event of a payment is resolved to its intent; a foreign payment is ignored."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     ref = f"fpay_{booking.id if known else 999}_1"
     event = make_processor_event(intent_id=None, payment_ref=ref)
     now = scene.ports.clock.wall()
@@ -136,7 +136,7 @@ async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
     other = await with_another_companion(scene)
     first, second = await scene.accepted(), await other.accepted()
     for booking in (first, second):
-        await scene.play(booking)
+        await scene.simulate_checkout(booking)
     real = reconciliation.apply_snapshot
 
     async def apply_snapshot(tx, ports, snapshot, *rest, **options):
@@ -153,7 +153,7 @@ async def test_a_fact_that_can_not_be_booked_stops_no_other(scene, monkeypatch):
 async def test_an_event_that_is_refused_is_told_and_done(scene, monkeypatch):
     """An event of an object that the processor refuses is finished with an alert."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     refused = ProcessorRefused(RefusalCode.MISSING)
     monkeypatch.setattr(scene.ports.payments, "snapshot", failing(refused), raising=False)
     await scene.drain()
@@ -178,7 +178,7 @@ async def test_what_is_tried_again_keeps_no_news_waiting(scene, monkeypatch):
     for _ in range(3):
         assert await reconciliation.process_event(scene.ports) == 1
     scene.pass_time(reconciliation.SYNC_RETRY_DELAY - SECOND)
-    await scene.play(first)
+    await scene.simulate_checkout(first)
     fresh, now = make_processor_event(intent_id=first.id), scene.ports.clock.wall()
     await scene.ports.store.run_transaction(lambda tx: tx.inbox.add_event("fake", fresh, now))
     scene.pass_time(SECOND)
@@ -191,7 +191,7 @@ async def test_a_slow_sync_does_not_hold_the_events_behind_it(scene, monkeypatch
     other = await with_another_companion(scene)
     first, second = await scene.accepted(), await other.accepted()
     for booking in (first, second):
-        await scene.play(booking)
+        await scene.simulate_checkout(booking)
     for headers, body in await scene.ports.sandbox.take_due_events(10):
         await reconciliation.receive_webhook(scene.ports, headers, body)
     take = scene.ports.payments.snapshot
@@ -255,7 +255,7 @@ async def test_a_stale_snapshot_does_not_undo_a_verdict_that_was_confirmed(scene
 async def test_a_stale_snapshot_does_not_undo_a_verdict_on_a_late_payment(scene, monkeypatch):
     """A stale verdict on the chargeback of a late payment changes nothing either."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.cancel(booking)
     await scene.charge_back(booking, "won")
     await scene.drain()
@@ -298,14 +298,14 @@ async def apply_late(scene, monkeypatch, booking, late, *verdicts):
 async def test_a_payment_after_the_cancellation_is_refunded(scene):
     """A late payment of a cancelled booking is refunded, without payment.completed."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.cancel(booking)
     await scene.drain()
     found = await scene.booking(booking)
     assert (found.status, found.payment_status) == (BookingStatus.CANCELLED, "refunded")
     assert found.refunded_amount == 40_000
     assert EventName.PAYMENT_COMPLETED not in await scene.events(booking)
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
     assert await scene.faults() == []
 
 
@@ -314,7 +314,7 @@ async def test_changed_verdicts_on_a_late_payment_are_booked(scene, verdict):
     """The money of a late payment's chargeback moves with each changed verdict, and the operators
     are told."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.cancel(booking)
     await scene.charge_back(booking, verdict)
     await scene.drain()
@@ -331,18 +331,18 @@ async def test_a_page_paid_in_the_moment_of_closing_is_refunded(scene):
     await scene.checkout(booking)
     await scene.drain()
     await scene.fault("event", "drop", 10)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.cancel(booking)
     await scene.drain()
     assert (await scene.booking(booking)).payment_status == "refunded"
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
 
 
 async def test_an_expired_bookings_payment_is_refunded(scene):
     """A payment made a second before the start and seen after it is refunded."""
     booking = await scene.accepted()
     await scene.jump_to(booking.starts_at - HOUR)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.jump_to(booking.starts_at)
     await timers.fire_due_timers(scene.ports)
     await scene.drain()
@@ -354,7 +354,7 @@ async def test_an_expired_bookings_payment_is_refunded(scene):
 async def test_the_slot_of_a_late_payment_stays_free(scene):
     """A late payment does not hold the slot."""
     booking = await scene.accepted()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.cancel(booking, scene.staff)
     other = await scene.accepted()
     await scene.drain()
@@ -375,7 +375,7 @@ async def test_a_refund_that_takes_its_time_ends_later(scene, ends, owed):
     assert await scene.faults() == []
     await scene.jump_to(await scene.now() + HOUR)
     await scene.drain()
-    assert await scene.held() == owed
+    assert await scene.processor_balance() == owed
     assert await scene.faults() == []
     assert len(scene.ports.notifier.alerts) == (1 if owed else 0)
 

@@ -61,7 +61,7 @@ async def test_a_failed_refund_is_owed_and_told(scene, kind):
     assert await owed(scene) == [(booking.id, TOTAL)]
     assert (booking.status, booking.payment_status) == (BookingStatus.CANCELLED, "refund_pending")
     assert len(scene.ports.notifier.alerts) == 1
-    assert await scene.held() == TOTAL
+    assert await scene.processor_balance() == TOTAL
     assert await scene.faults() == []
 
 
@@ -74,7 +74,7 @@ async def test_a_failed_refund_is_retried_at_once(scene, kind):
     assert (await orders(scene, booking))[-1] == ("done", "settled")
     assert await owed(scene) == []
     assert await given_back(scene, booking) == TOTAL
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
     assert await scene.faults() == []
 
 
@@ -167,7 +167,7 @@ async def test_a_refund_refused_as_disputed_is_made_when_we_win(scene):
     await scene.settle_down()
     assert await orders(scene, booking) == [("refused", ""), ("done", "settled")]
     assert (await scene.booking(booking)).payment_status == "refunded"
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
     assert await scene.faults() == []
 
 
@@ -180,7 +180,7 @@ async def test_it_is_not_made_when_we_lose(scene):
     assert await orders(scene, booking) == [("void", "")]
     assert await owed(scene) == []
     assert await given_back(scene, booking) == 0
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
     assert await scene.faults() == []
 
 
@@ -188,7 +188,7 @@ async def test_the_refund_of_a_late_payment_is_retried_too(scene):
     """A failed refund of a payment that was seen after expiry can be retried."""
     booking = await scene.accepted()
     await scene.jump_to(booking.starts_at - HOUR)
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await scene.jump_to(booking.starts_at)
     await timers.fire_due_timers(scene.ports)
     await scene.fault("refund", "refuse")
@@ -196,5 +196,5 @@ async def test_the_refund_of_a_late_payment_is_retried_too(scene):
     assert await owed(scene) == [(booking.id, TOTAL)]
     retried = await refunds.retry_refunds(scene.ports, booking.code)
     assert (retried.cancel_reason, retried.payment_status) == ("expired", "refunded")
-    assert await scene.held() == 0
+    assert await scene.processor_balance() == 0
     assert await scene.faults() == []

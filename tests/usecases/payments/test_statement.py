@@ -17,7 +17,13 @@ from staffbooking_core.usecases.payments.statement import (
     ReconciliationProgress,
     StatementDifference,
 )
-from tests.support.statement import make_scenario_with_fees, reconcile, slip, tampered, texts
+from tests.support.statement import (
+    add_surplus_posting,
+    difference_texts,
+    make_scenario_with_fees,
+    reconcile,
+    with_altered_statement,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +78,7 @@ async def play_everything(scene):
     dashboard = scene.ports.payments.dashboard
     unpaid = await scene.accepted(event_date=await on_day(scene, 3))
     await scene.jump_to(unpaid.starts_at - HOUR)
-    await scene.play(unpaid)
+    await scene.simulate_checkout(unpaid)
     await scene.jump_to(unpaid.starts_at)
     await timers.fire_due_timers(scene.ports)
     await scene.drain()
@@ -107,7 +113,7 @@ async def test_a_line_that_the_ledger_lacks_is_named(scene):
     """A statement line without a posting is reported with its booking."""
     booking = await scene.paid()
     extra = Movement(booking.id, K.REFUND, "re_9", -5, NOW)
-    differences, _ = await reconcile(tampered(scene, lambda lines: [*lines, extra]))
+    differences, _ = await reconcile(with_altered_statement(scene, lambda lines: [*lines, extra]))
     text = "the processor has refund re_9 of -5, the ledger does not"
     assert differences == [StatementDifference(booking.code, text)]
 
@@ -121,7 +127,7 @@ async def test_a_line_that_the_processor_lacks_is_named(scene, kind):
         return [line for line in lines if line.kind is not kind]
 
     (line,) = [line async for line in scene.ports.payments.statement() if line.kind is kind]
-    differences, _ = await reconcile(tampered(scene, without))
+    differences, _ = await reconcile(with_altered_statement(scene, without))
     text = f"the ledger has {kind} {line.ref} of {line.amount}, the processor does not"
     assert differences == [StatementDifference(booking.code, text)]
 
@@ -137,7 +143,7 @@ async def test_a_line_of_another_amount_is_named(scene, kind):
         ]
 
     (line,) = [line async for line in scene.ports.payments.statement() if line.kind is kind]
-    differences, _ = await reconcile(tampered(scene, one_more))
+    differences, _ = await reconcile(with_altered_statement(scene, one_more))
     text = f"{kind} {line.ref} is {line.amount + 1} at the processor, {line.amount} in the ledger"
     assert differences == [StatementDifference(booking.code, text)]
 
@@ -149,14 +155,14 @@ async def test_a_line_of_an_unknown_booking_is_named(scene, unknown):
     assert [booking.id for booking in requests] == [1, 2, 3, 4]
     for booking in requests[1::2]:
         await scene.accept(booking)
-        await scene.play(booking)
+        await scene.simulate_checkout(booking)
     await scene.drain()
     extra = Movement(unknown, K.PAYMENT, "pay_9", 5, NOW)
 
     def with_it(lines):
         return sorted([*lines, extra], key=lambda line: line.intent_id)
 
-    differences, done = await reconcile(tampered(scene, with_it))
+    differences, done = await reconcile(with_altered_statement(scene, with_it))
     text = f"payment pay_9 of 5 belongs to unknown intent {unknown}"
     assert (differences, done.checked) == ([StatementDifference(None, text)], 2)
 
@@ -166,7 +172,9 @@ async def test_a_line_of_no_booking_is_named(scene, kind):
     """A payment, refund or payout without an intent is reported."""
     await scene.paid()
     extra = Movement(None, kind, "x_9", 5, NOW)
-    differences, done = await reconcile(tampered(scene, lambda lines: [extra, *lines]))
+    differences, done = await reconcile(
+        with_altered_statement(scene, lambda lines: [extra, *lines])
+    )
     assert differences == [StatementDifference(None, f"{kind} x_9 of 5 belongs to no booking")]
     assert done.checked == 1
 
@@ -175,7 +183,7 @@ async def test_the_platforms_own_movements_are_no_difference(scene):
     """Withdrawals, deposits and adjustments of the platform are not reported."""
     await scene.paid()
     own = Movement(None, K.OTHER, "po_1", -5, NOW)
-    assert await texts(tampered(scene, lambda lines: [own, *lines])) == []
+    assert await difference_texts(with_altered_statement(scene, lambda lines: [own, *lines])) == []
 
 
 # The ledger's side ----------------------------------------------------------------------
@@ -199,7 +207,7 @@ async def test_the_platforms_own_movements_are_no_difference(scene):
 async def test_a_posting_that_the_processor_lacks_is_named(scene, key, name):
     """A posting of any kind without a statement line is reported."""
     booking = await scene.paid()
-    await slip(scene, booking, key)
+    await add_surplus_posting(scene, booking, key)
     differences, _ = await reconcile(scene)
     text = f"the ledger has {name} of 7, the processor does not"
     assert differences == [StatementDifference(booking.code, text)]
@@ -209,7 +217,7 @@ async def test_only_what_is_wrong_is_told(scene):
     """Only the booking that differs is reported."""
     wrong = await scene.paid()
     await scene.paid(event_date=await on_day(scene, 5))
-    await slip(scene, wrong, "pay:pay_9")
+    await add_surplus_posting(scene, wrong, "pay:pay_9")
     differences, done = await reconcile(scene)
     assert [one.booking_code for one in differences] == [wrong.code]
     assert done.checked == 2
@@ -222,14 +230,16 @@ async def test_without_a_statement_it_is_said(scene):
     """An unavailable statement raises ProcessorUnavailable."""
     await scene.paid()
     with pytest.raises(ProcessorUnavailable):
-        await reconcile(tampered(scene, down=["statement"]))
+        await reconcile(with_altered_statement(scene, down=["statement"]))
 
 
 async def test_wrong_settings_are_said(scene):
     """Wrong settings raise `processor_misconfigured`."""
     with pytest.raises(RuleBroken) as caught:
         await reconcile(
-            tampered(scene, down=["statement"], error=ProcessorMisconfigured("no such key"))
+            with_altered_statement(
+                scene, down=["statement"], error=ProcessorMisconfigured("no such key")
+            )
         )
     assert (caught.value.code, caught.value.message) == ("processor_misconfigured", "no such key")
 

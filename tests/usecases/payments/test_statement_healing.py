@@ -15,7 +15,13 @@ from staffbooking_core.usecases.payments import (
     reconciliation as payments_reconciliation,
 )
 from staffbooking_core.usecases.payments.statement import ReconciliationProgress
-from tests.support.statement import make_scenario_with_fees, reconcile, slip, tampered, texts
+from tests.support.statement import (
+    add_surplus_posting,
+    difference_texts,
+    make_scenario_with_fees,
+    reconcile,
+    with_altered_statement,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +49,7 @@ async def unheard(scene):
     """Pay a booking and lose the event."""
     booking = await scene.accepted()
     await scene.drain()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     await lose(scene)
     return booking
 
@@ -51,7 +57,7 @@ async def unheard(scene):
 async def test_what_was_not_heard_of_is_a_difference(scene):
     """A payment and its fee whose event was lost are reported."""
     booking = await unheard(scene)
-    assert await texts(scene) == [
+    assert await difference_texts(scene) == [
         f"the processor has fee ffee_{booking.id}_1 of -{FEE}, the ledger does not",
         f"the processor has payment fpay_{booking.id}_1 of 40000, the ledger does not",
     ]
@@ -78,7 +84,7 @@ async def test_applying_changes_nothing_where_nothing_differs(scene):
 async def test_what_applying_does_not_heal_is_still_told(scene):
     """A posting without a movement is reported after applying."""
     booking = await scene.paid()
-    await slip(scene, booking, "pay:pay_9")
+    await add_surplus_posting(scene, booking, "pay:pay_9")
     differences, done = await reconcile(scene, apply=True)
     assert [one.booking_code for one in differences] == [booking.code]
     assert done.applied == 1
@@ -90,10 +96,10 @@ async def test_what_was_done_by_hand_is_told_until_it_is_booked(scene, apply):
     booking = await scene.paid()
     await scene.ports.payments.dashboard.refund(booking.id, 500)
     await lose(scene)
-    assert len(await texts(scene, apply)) == (0 if apply else 1)
+    assert len(await difference_texts(scene, apply)) == (0 if apply else 1)
     await scene.ports.clock.sleep(300)
     await scene.drain()
-    assert await texts(scene) == []
+    assert await difference_texts(scene) == []
     assert await scene.faults() == []
 
 
@@ -115,7 +121,7 @@ async def test_an_event_that_waits_is_under_way(scene):
     """A booking with an event in the inbox counts as in flight."""
     booking = await scene.accepted()
     await scene.drain()
-    await scene.play(booking)
+    await scene.simulate_checkout(booking)
     for headers, body in await scene.ports.sandbox.take_due_events(10):
         await payments_reconciliation.receive_webhook(scene.ports, headers, body)
     assert await reconcile(scene) == ([], ReconciliationProgress(checked=1, in_flight=1))
@@ -125,8 +131,8 @@ async def test_what_only_waits_to_be_sent_hides_nothing(scene):
     """An operation that was never sent does not hide a difference."""
     booking = await scene.paid()
     await scene.cancel(booking, scene.staff)
-    await slip(scene, booking, "pay:pay_9")
-    assert len(await texts(scene)) == 1
+    await add_surplus_posting(scene, booking, "pay:pay_9")
+    assert len(await difference_texts(scene)) == 1
 
 
 async def test_real_money_may_take_a_while_to_be_told(scene):
@@ -135,9 +141,9 @@ async def test_real_money_may_take_a_while_to_be_told(scene):
     real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
     assert await reconcile(real) == ([], ReconciliationProgress(checked=1, in_flight=1))
     scene.pass_time(scene.ports.policy.processor_sync_deadline - SECOND)
-    assert await texts(real) == []
+    assert await difference_texts(real) == []
     scene.pass_time(SECOND)
-    assert len(await texts(real)) == 2
+    assert len(await difference_texts(real)) == 2
     assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
 
 
@@ -150,7 +156,7 @@ async def test_what_moves_while_it_runs_is_under_way(scene):
         return [*lines, Movement(booking.id, K.REFUND, "re_9", -5, at)]
 
     real = evolve(scene, ports=evolve(scene.ports, sandbox=None))
-    assert await reconcile(tampered(real, late)) == (
+    assert await reconcile(with_altered_statement(real, late)) == (
         [],
         ReconciliationProgress(checked=1, in_flight=1),
     )
@@ -160,4 +166,4 @@ async def test_a_processor_lost_on_the_way_is_said(scene):
     """A processor that fails during a sync raises ProcessorUnavailable."""
     await unheard(scene)
     with pytest.raises(ProcessorUnavailable):
-        await reconcile(tampered(scene, down=["snapshot"]), apply=True)
+        await reconcile(with_altered_statement(scene, down=["snapshot"]), apply=True)

@@ -8,7 +8,10 @@ from typing import Any
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
     NOW,
+    POLICY,
     add_booking,
     add_companion,
     add_user,
@@ -79,6 +82,23 @@ class OperatorsQueuesContract(StoreContract):
         assert await names(made[2].id, 1) == "b"
         assert await names(answered=True) == "b"
         assert await names(answered=False) == "ca"
+
+    async def test_inquiries_are_kept_after_their_answer(self, store: OpenStore):
+        """Inquiries are deleted 180 days after their answer; without an answer, 180 days after
+        their arrival."""
+
+        async def add(tx: Transaction):
+            for answered_at in (None, NOW + HOUR, NOW + 9 * DAY):
+                made = await tx.notifications.add_inquiry(
+                    NewInquiry("Sam", "a@x.test", "", "Hello", NOW)
+                )
+                if answered_at is not None:
+                    await tx.notifications.save_answer(evolve(made, answered_at=answered_at))
+
+        await store.run_transaction(add)
+        for since, deleted in ((0 * DAY, 1), (HOUR, 1), (8 * DAY, 0), (9 * DAY, 1)):
+            now = NOW + POLICY.inquiry_retention + since
+            assert await store.delete_expired(now, POLICY) == deleted, since
 
     async def test_complete_profiles_wait_for_an_approval(self, store: OpenStore):
         """Drafts, profiles of disabled people and those that are decided do not wait."""

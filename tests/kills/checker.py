@@ -1,5 +1,5 @@
-"""The checker of histories: the book of what clients were told, against the rows of the database,
-the fake processor's own book, and what receivers got.
+"""Checks a history: compares the book of acknowledged calls and received webhooks with the rows of
+the database and the records of the fake processor.
 
 `find_faults` is pure: each fault is a line that names what was lost, doubled or out of order.
 """
@@ -20,8 +20,8 @@ from staffbooking_core.domain.payments.processor import RefundStatus
 from tests.kills.book import Entry
 from tests.kills.faults import DATABASE_CRASH
 
-BOOKING_MARK = "Hall "
-"""How the places of the load's bookings begin, each of which has the key of its request."""
+LOCATION_PREFIX = "Hall "
+"""The prefix of the location of the load's bookings, before the key of the request."""
 
 Row = Mapping[str, Any]
 
@@ -35,25 +35,25 @@ QUERIES = {
     "deliveries": "SELECT endpoint_id, event_id, status, tries FROM webhook_deliveries",
     "inquiries": "SELECT message FROM inquiries",
 }
-"""The rows that a history has, by the name of its field."""
+"""The queries of the rows of a history, by the name of the field."""
 
-_PROOFS = {
+_TRIGGERS = {
     "request": "request",
     "accept": "accept",
     "decline": "decline",
     "cancel": "cancel",
     "confirm": "confirm",
 }
-"""What the timeline must show of an acknowledged change, by the call."""
-_HOLDING = ("accepted", "paid", "disputed", "completed")
-_FINAL = ("completed", "cancelled")
+"""The trigger that the timeline has after an acknowledged call, by the call."""
+_HOLDING_STATUSES = ("accepted", "paid", "disputed", "completed")
+_FINAL_STATUSES = ("completed", "cancelled")
 _UNFINISHED_DELIVERIES = ("pending", "waiting")
 MAX_DELIVERY_TRIES = 4
 
 
 @frozen
 class History:
-    """All that is known at the end of a run."""
+    """The book and the database's rows at the end of a run."""
 
     entries: Sequence[Entry]
     bookings: Sequence[Row]
@@ -65,20 +65,20 @@ class History:
     endpoints: Mapping[str, int] = field(factory=dict)
     """Endpoint ids by their names in the book."""
     conversations: Mapping[int, int] = field(factory=dict)
-    """Users who read a conversation over a WebSocket, to its id."""
+    """Ids of conversations by the users who read them over a WebSocket."""
     contact_limit: int = 0
 
     def acknowledged(self, *ops: str) -> Iterator[Entry]:
-        """Acknowledged calls, of these kinds if any are given."""
+        """The acknowledged calls, of these operations if any are given."""
         for entry in self.entries:
             if entry["kind"] == "ack" and entry["status"] < 300 and (not ops or entry["op"] in ops):
                 yield entry
 
 
 def find_faults(history: History, *, is_finished: bool = True) -> list[str]:
-    """All faults. `is_finished`: all due work was done, so that no booking is under way."""
+    """All faults. `is_finished` says that all due work was done, so that every booking is final."""
     return [
-        *_wrong_answers(history),
+        *_unexpected_answers(history),
         *_booking_faults(history),
         *_overlaps(history),
         *_money_faults(history, is_finished),
@@ -89,7 +89,7 @@ def find_faults(history: History, *, is_finished: bool = True) -> list[str]:
     ]
 
 
-def _wrong_answers(history: History) -> Iterator[str]:
+def _unexpected_answers(history: History) -> Iterator[str]:
     for entry in history.entries:
         if entry["kind"] == "wrong":
             yield f"{entry['path']} answered {entry['status']}: {entry['text'][:300]}"
@@ -111,32 +111,32 @@ def _booking_faults(history: History) -> Iterator[str]:
 
 
 def _lost_changes(entry: Entry, timeline: Sequence[Any]) -> Iterator[str]:
-    proof = _PROOFS.get(entry["op"])
+    trigger = _TRIGGERS.get(entry["op"])
     if not timeline:
         yield f"booking {entry['booking']}: acknowledged ({entry['op']}) and lost"
-    elif proof and not any(step["trigger"] == proof for step in timeline):
+    elif trigger and not any(step["trigger"] == trigger for step in timeline):
         yield f"booking {entry['booking']}: {entry['op']} was acknowledged and is lost"
     elif "seen" in entry and not any(step["to"] == entry["seen"] for step in timeline):
         yield f"booking {entry['booking']}: was seen {entry['seen']}, and never became so"
 
 
 def _request_faults(history: History) -> Iterator[str]:
-    """A key that was answered has one booking, or none if it was refused; any other at most one."""
+    """Checks that an accepted key has one booking, a refused one none, any other at most one."""
     places = Counter(row["location"] for row in history.bookings)
     for entry in history.entries:
         if entry["kind"] == "ack" and entry["op"] == "request":
-            number = places[BOOKING_MARK + entry["key"]]
+            number = places[LOCATION_PREFIX + entry["key"]]
             if number != (entry["status"] < 300):
                 yield f"request {entry['key']} was answered {entry['status']}: {number} bookings"
     for place, number in places.items():
-        if place.startswith(BOOKING_MARK) and number > 1:
+        if place.startswith(LOCATION_PREFIX) and number > 1:
             yield f"{place}: {number} bookings for one key"
 
 
 def _overlaps(history: History) -> Iterator[str]:
     held: defaultdict[int, list[Row]] = defaultdict(list)
     for row in history.bookings:
-        if row["status"] in _HOLDING:
+        if row["status"] in _HOLDING_STATUSES:
             held[row["companion_id"]].append(row)
     for rows in held.values():
         rows.sort(key=lambda row: row["starts_at"])
@@ -155,7 +155,7 @@ def _money_faults(history: History, is_finished: bool) -> Iterator[str]:
         for fault in _charge_faults(row, intent, is_finished):
             yield f"booking {row['id']} ({row['status']}): {fault}"
     for entry in history.acknowledged("pay"):
-        # A page that has expired, or was closed by a cancellation, answers too.
+        # Pages that have expired, or were closed by a cancellation, respond too.
         known = intents.get(entry["paid"])
         if entry["state"] == "paid" and not (known and known.charges):
             yield f"booking {entry['paid']}: paid, and the processor knows nothing of it"
@@ -182,9 +182,9 @@ def _charge_faults(row: Row, intent: FakeIntent, is_finished: bool) -> Iterator[
     was_paid = '"paid"' in row["timeline"]
     if was_paid and not charged:
         yield "paid without a charge"
-    if not is_finished or not row["location"].startswith(BOOKING_MARK):
+    if not is_finished or not row["location"].startswith(LOCATION_PREFIX):
         return
-    if row["status"] not in _FINAL:
+    if row["status"] not in _FINAL_STATUSES:
         yield "still under way at the end"
     if refunded != (row["refunded_amount"] if charged else 0):
         yield f"refunded {refunded} of {row['refunded_amount']}"
@@ -218,8 +218,7 @@ def _message_faults(history: History) -> Iterator[str]:
 
 
 def _sending_faults(history: History) -> Iterator[str]:
-    """A client id has one message, however often it is acknowledged, and the messages that a
-    writer sends one after the other have rising ids."""
+    """Checks that each client id has one message, and that the ids of a writer's messages rise."""
     ids: dict[str, int] = {}
     last: dict[str, int] = {}
     for entry in history.acknowledged("message"):
@@ -267,9 +266,9 @@ def _window_faults(history: History) -> Iterator[str]:
 
 
 def _overlap(call: Entry, crash: Entry) -> bool:
-    """Whether a call was on its way during a crash of the database, which may forget its hit: hits
-    are committed without waiting for the disk (decision 6). What was stored since keeps all earlier
-    ones."""
+    """Whether a call was in progress during a crash of the database, which may lose its hit: hits
+    are committed without waiting for the disk (decision 6). A later commit on disk keeps all
+    earlier hits."""
     return bool(call["started"] <= crash["at"] and crash["began"] <= call["at"])
 
 
@@ -286,7 +285,7 @@ def _delivery_faults(history: History) -> Iterator[str]:
         for row in history.deliveries:
             if row["endpoint_id"] == endpoint_id and (what := _delivery_fault(row, arrived)):
                 yield f"{name}: event {row['event_id']} {what}"
-    yield from _untold_events(history)
+    yield from _undelivered_events(history)
     yield from _order_faults(receipts["ordered"])
 
 
@@ -300,18 +299,18 @@ def _delivery_fault(row: Row, arrived: Set[str]) -> str | None:
     return None
 
 
-def _untold_events(history: History) -> Iterator[str]:
-    """Each event has a delivery to the endpoint that gets all of them."""
+def _undelivered_events(history: History) -> Iterator[str]:
+    """Checks that each event has a delivery to the endpoint that gets all events."""
     if (every := history.endpoints.get("every")) is None:
         return
-    told = {row["event_id"] for row in history.deliveries if row["endpoint_id"] == every}
+    delivered = {row["event_id"] for row in history.deliveries if row["endpoint_id"] == every}
     for row in history.events:
-        if row["id"] not in told:
+        if row["id"] not in delivered:
             yield f"event {row['id']} ({row['name']}): no delivery to the admin's endpoint"
 
 
 def _order_faults(receipts: Sequence[Entry]) -> Iterator[str]:
-    """At an ordered endpoint the first arrivals of a booking's events rise in their sequence."""
+    """Checks that the events of a booking first arrive in order at an ordered endpoint."""
     last: dict[str, int] = {}
     seen: set[str] = set()
     for entry in receipts:

@@ -1,4 +1,4 @@
-"""Bookings that are there when a history begins, so that histories also reach the late stages."""
+"""Bookings that exist when a history begins, so that histories also reach the late stages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INITIAL_STAGES = (
 """Stages of a booking at the start of a history."""
 
 
-async def begin_booking(scene: SimulatedScenario, number: int, stage: str) -> Booking:
-    """Make the booking of this number, and bring it to its stage without faults."""
+async def make_initial_booking(scene: SimulatedScenario, number: int, stage: str) -> Booking:
+    """Request a booking on a day of its own, and bring it to its stage without faults."""
     day = date.fromordinal((await scene.now()).date().toordinal() + 4 + 9 * number)
     given: dict[str, Any] = {"event_date": day, "cancellation_insurance": number == 1}
     match stage:

@@ -1,4 +1,4 @@
-"""The checker finds each kind of loss, double and disorder in a history that has it."""
+"""The checker finds each kind of fault in a history that has it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from staffbooking_adapters.codec import dump
 from staffbooking_adapters.fake.charge import Charge
 from staffbooking_adapters.fake.machine import FakeIntent
 from staffbooking_core.domain.payments.processor import Payment, PayoutState
+from tests.kills.checker import LOCATION_PREFIX, History, find_faults
 from tests.kills.faults import DATABASE_CRASH
-from tests.kills.histories import BOOKING_MARK, History, find_faults
 
 AT = datetime(2027, 3, 1, tzinfo=UTC)
 STEPS = ((None, "pending"), ("pending", "accepted"), ("accepted", "paid"), ("paid", "completed"))
@@ -39,7 +39,7 @@ def booking(number: int = 1, steps: int = 4, **given: Any) -> dict[str, Any]:
     return {
         "id": number,
         "status": STEPS[steps - 1][1],
-        "location": f"{BOOKING_MARK}key{number}",
+        "location": f"{LOCATION_PREFIX}key{number}",
         "timeline": json.dumps(timeline),
         "companion_id": 7,
         "starts_at": number * 10,
@@ -108,12 +108,12 @@ def delivered(**given: Any) -> History:
 
 
 def test_a_right_history_has_no_faults() -> None:
-    """Nothing is found where nothing was lost, doubled or out of order."""
+    """A history in which nothing was lost, doubled or out of order has no faults."""
     assert find_faults(RIGHT) == []
 
 
-def test_a_crash_of_the_database_may_forget_a_hit_on_its_way() -> None:
-    """A contact form that was on its way while the database crashed counts in no window."""
+def test_a_crash_of_the_database_may_lose_a_hit_in_progress() -> None:
+    """A contact form that was in progress while the database crashed counts in no window."""
     crash = {"kind": "fault", "name": DATABASE_CRASH, "began": 2.0, "at": 3.0, "is_kill": True}
     more = acknowledged("contact", window=60, text="la")
     history = evolve(RIGHT, inquiries=[*RIGHT.inquiries, {"message": "la"}])
@@ -133,7 +133,7 @@ WRONG = {
     "confirm was acknowledged and is lost": evolve(RIGHT, bookings=[booking(steps=3)]),
     "was seen paid, and never became so": evolve(RIGHT, bookings=[booking(steps=2)]),
     "key1: 2 bookings for one key": evolve(
-        RIGHT, bookings=[booking(), booking(2, location=f"{BOOKING_MARK}key1")]
+        RIGHT, bookings=[booking(), booking(2, location=f"{LOCATION_PREFIX}key1")]
     ),
     "request key2 was answered 400: 1 bookings": evolve(
         with_entries(acknowledged("request", key="key2") | {"status": 400}),
@@ -188,7 +188,7 @@ WRONG = {
         {"kind": "wrong", "at": 0.0, "path": "/x", "status": 500, "text": "oops"}
     ),
 }
-"""A part of the fault, and a history that has it."""
+"""Histories with a fault, by a part of the fault's text."""
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -198,12 +198,12 @@ def test_each_fault_is_found(text: str) -> None:
 
 
 def test_a_repeated_ack_is_no_fault() -> None:
-    """A message that is sent again under its client id is acknowledged again, as what it is."""
+    """A message that is sent again under its client id may be acknowledged again."""
     again = acknowledged("message", id=6, sender=3, client_id="1-2", text="li")
     assert find_faults(with_entries(again)) == []
 
 
 def test_a_repeated_delivery_is_no_fault() -> None:
-    """A receiver may get an event again, also at an ordered endpoint: deliveries are at least
-    once."""
+    """A receiver may get an event again, also at an ordered endpoint, since deliveries are made at
+    least once."""
     assert find_faults(with_entries(receipt("ordered", "e1", 1), receipt("every", "e1", 1))) == []
