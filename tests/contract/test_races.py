@@ -168,7 +168,7 @@ async def test_a_request_is_decided_once(ports):
         booking = await scene.request()
         calls = []
         for n, each in enumerate(alternate(scenes)):
-            decline = partial(each.move, booking, Trigger.DECLINE, each.staff)
+            decline = partial(each.apply_trigger, booking, Trigger.DECLINE, each.staff)
             calls.append(decline if n % 3 else partial(each.accept, booking))
         (winner,) = successes(await at_once(calls))
         found = await scene.booking(booking)
