@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -37,13 +36,18 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.messaging import messages
 from tests.channel.chat_links import ChatTransport
+from tests.support.channel_deployment import plain_http_client
 from tests.support.memory_deployment import actor_of
 from tests.support.reserved_ports import port_number, reserve_port
+from tests.support.service_processes import ServiceProcess, start_copy
 
 ACK_TIMEOUT_SECONDS = 10.0
 """Seconds without an ack after which a client reconnects."""
 RECONNECT_DELAY_SECONDS = 0.05
 """Seconds between two attempts to connect."""
+
+READY_TIMEOUT_SECONDS = 30.0
+"""Seconds within which a started server must respond."""
 
 RATE_LIMITS = "general=1000000000/1h,bookings=1000000/1h,channel=1000000000/60s"
 
@@ -96,40 +100,36 @@ class ServerProcesses:
     def kill_one(self, chance: random.Random) -> None:
         place = chance.randrange(len(self.ports))
         self._running[place].kill()
-        self._running[place].wait()
+        self._running[place].wait(20)
         self._running[place] = self._start(self.ports[place])
 
     async def stop(self) -> list[int]:
         """Terminate all servers once they are ready; returns their exit codes."""
-        for process, port in zip(self._running, self.ports, strict=True):
-            await _wait_until_ready(process, port)
+        for port in self.ports:
+            await _wait_until_ready(port)
         for process in self._running:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         return [await anyio.to_thread.run_sync(process.wait, 20) for process in self._running]
 
     def close(self) -> None:
         for process in self._running:
             process.kill()
-            process.wait()
+            process.wait(20)
 
-    def _start(self, port: int) -> subprocess.Popen[bytes]:
-        with (self._folder / f"server-{port}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "staffbooking_cli.main", "serve", "--port", str(port)],
-                env={**os.environ, **self._environ},
-                stdout=log,
-                stderr=log,
-            )
+    def _start(self, port: int) -> ServiceProcess:
+        log = self._folder / f"server-{port}.log"
+        environ = {**os.environ, **self._environ}
+        return start_copy(["serve", "--port", str(port)], environ, self._folder, log)
 
 
-async def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
-    async with httpx.AsyncClient() as client:
-        while process.poll() is None:
-            with suppress(httpx.TransportError):
-                await client.get(f"http://127.0.0.1:{port}/healthz")
-                return
-            await anyio.sleep(0.1)
-    raise AssertionError(f"the server at port {port} ended by itself: {process.returncode}")
+async def _wait_until_ready(port: int) -> None:
+    with anyio.fail_after(READY_TIMEOUT_SECONDS):
+        async with plain_http_client() as client:
+            while True:
+                with suppress(httpx.TransportError):
+                    await client.get(f"http://127.0.0.1:{port}/healthz")
+                    return
+                await anyio.sleep(0.1)
 
 
 @asynccontextmanager

@@ -76,11 +76,23 @@ def start_command(
         )
 
 
+def run_staffbooking() -> None:
+    """Run the command `staffbooking` with the arguments of this process."""
+    from staffbooking_cli.main import main
+
+    main()
+
+
 def start_copy(
-    arguments: Sequence[str], environ: Mapping[str, str], folder: Path, log: Path
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    log: Path,
+    main: Callable[[], None] = run_staffbooking,
 ) -> ServiceProcess:
-    """Start a copy of the process that has loaded the service."""
-    return _Copy(arguments, environ, folder, log)
+    """Start a copy of the process that has loaded the service. It runs `main`, which finds the
+    arguments in `sys.argv`."""
+    return _Copy(main, arguments, environ, folder, log)
 
 
 class _Copy:
@@ -89,8 +101,10 @@ class _Copy:
         self._process.start()
 
     def send_signal(self, number: int) -> None:
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        """Like `Popen`, this does nothing to a process that has ended."""
+        if self._process.is_alive():
+            assert self._process.pid is not None
+            os.kill(self._process.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -101,9 +115,13 @@ class _Copy:
         return self._process.exitcode
 
 
-def _run(arguments: Sequence[str], environ: Mapping[str, str], folder: Path, log: Path) -> None:
-    from staffbooking_cli.main import main
-
+def _run(
+    main: Callable[[], None],
+    arguments: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    log: Path,
+) -> None:
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(folder)

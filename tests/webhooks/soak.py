@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -31,6 +30,8 @@ from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.webhooks import delivery_log, endpoints
 from staffbooking_core.webhook_receiver import hex_signature, standard_signature
 from tests.support.memory_deployment import BookingScenario, actor_of
+from tests.support.service_processes import ServiceProcess, start_copy
+from tests.webhooks import worker_process
 
 WORKER_COUNT = 2
 
@@ -74,37 +75,34 @@ class WorkerProcesses:
 
     def __init__(self, environ: Mapping[str, str], plan: WebhookSoakPlan, log: Path) -> None:
         self._environ, self._plan, self._log = environ, plan, log
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[ServiceProcess] = []
 
     def start(self) -> None:
-        words = [str(self._plan.attempt_timeout_seconds), str(self._plan.lease_seconds)]
-        with self._log.open("ab") as log:
-            self._running.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "tests.webhooks.worker_process", *words],
-                    env={**os.environ, **self._environ},
-                    stdout=log,
-                    stderr=log,
-                )
-            )
+        seconds = [str(self._plan.attempt_timeout_seconds), str(self._plan.lease_seconds)]
+        environ = {**os.environ, **self._environ}
+        self._running.append(
+            start_copy(seconds, environ, self._log.parent, self._log, worker_process.main)
+        )
 
     def kill_one(self, chance: random.Random) -> None:
-        process = self._running.pop(chance.randrange(len(self._running)))
-        process.kill()
-        process.wait()
+        _kill(self._running.pop(chance.randrange(len(self._running))))
 
     def stop(self) -> list[int]:
         """Stops all processes gracefully; returns their exit codes."""
         for process in self._running:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         codes = [process.wait(20) for process in self._running]
         self._running.clear()
         return codes
 
     def close(self) -> None:
         for process in self._running:
-            process.kill()
-            process.wait()
+            _kill(process)
+
+
+def _kill(process: ServiceProcess) -> None:
+    process.kill()
+    process.wait(20)
 
 
 @asynccontextmanager

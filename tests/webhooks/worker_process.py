@@ -1,7 +1,5 @@
-"""A worker process with shorter timeouts than a deployment's.
-
-`python -m tests.webhooks.worker_process ATTEMPT_SECONDS LEASE_SECONDS`
-"""
+"""The program of a worker with shorter timeouts than a deployment's. Its arguments are the seconds
+of an attempt and of a lease."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from staffbooking_cli.running import stop_on_signal
 from staffbooking_worker.main import run_worker
 
 
-async def main(attempt_seconds: float, lease_seconds: float) -> None:
+async def _run_worker(attempt_seconds: float, lease_seconds: float) -> None:
     settings = load_settings(os.environ)
     policy = evolve(
         settings.policy,
@@ -34,6 +32,7 @@ async def main(attempt_seconds: float, lease_seconds: float) -> None:
         await run_worker(ports, stop)
 
 
-if __name__ == "__main__":
+def main() -> None:
     configure_logging()
-    anyio.run(main, float(sys.argv[1]), float(sys.argv[2]), backend_options={"use_uvloop": True})
+    attempt_seconds, lease_seconds = map(float, sys.argv[1:])
+    anyio.run(_run_worker, attempt_seconds, lease_seconds, backend_options={"use_uvloop": True})
