@@ -100,9 +100,12 @@ def open_base(*loaded: str) -> Iterator[RunWithout]:
 def run_without() -> Iterator[RunWithout]:
     """What a code prints in a process in which these modules can't be imported."""
     with open_base() as bare, open_base(DATABASE) as with_database:
-        yield lambda modules, code: (bare if modules == "sqlalchemy" else with_database)(
-            modules, code
-        )
+
+        def run(modules: str, code: str) -> str:
+            run_in_copy = bare if modules == "sqlalchemy" else with_database
+            return run_in_copy(modules, code)
+
+        yield run
 
 
 def run_alone_without(modules: str, code: str) -> str:

@@ -24,7 +24,7 @@ FOLDER = ROOT / "docs" / "examples"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 EMBEDDING = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
 MAX_LINES = 100
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 EVENT = {
     "companion_id": 2,
@@ -83,7 +83,7 @@ def serving(program: str, folder: Path) -> Iterator[httpx.Client]:
     with (
         reservation,
         running(program, folder, port) as process,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_SECONDS) as client,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT_SECONDS) as client,
     ):
         wait_for(lambda: answers(client), process)
         yield client
@@ -97,7 +97,7 @@ def answers(client: httpx.Client) -> bool:
 
 
 def wait_for(condition: Any, process: subprocess.Popen[str] | None = None) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         if process is not None and process.poll() is not None:
@@ -170,6 +170,6 @@ def test_the_worker_stops_cleanly(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "working\n"
         process.send_signal(signal.SIGTERM)
-        printed, errors = process.communicate(timeout=PATIENCE_SECONDS)
+        printed, errors = process.communicate(timeout=TIMEOUT_SECONDS)
     assert re.fullmatch(r"counted \d+ sheep\nstopped\n", printed)
     assert (process.returncode, errors) == (0, "")

@@ -52,7 +52,7 @@ from staffbooking_http.docs import openapi
 
 TEST_PASSWORD = "correct horse"
 BASE_URL = POLICY.base_url
-PATIENCE = timedelta(minutes=1)
+REQUEST_DATABASE_TIME = timedelta(minutes=1)
 """How long requests wait for the database: longer than a busy machine stands still."""
 
 _ROUTED: dict[object, dict[str, Any]] = {}
@@ -134,7 +134,9 @@ class HttpDeployment:
 
     def restart(self, *, address: str = "203.0.113.9", proxies: Any = (), **ports: Any) -> None:
         """Rebuild the application on changed ports."""
-        policy = evolve(ports.pop("policy", self.ports.policy), request_database_time=PATIENCE)
+        policy = evolve(
+            ports.pop("policy", self.ports.policy), request_database_time=REQUEST_DATABASE_TIME
+        )
         self.ports = evolve(self.ports, policy=policy, **ports)
         self.client_address, self._proxies = address, proxies
         self.__dict__.pop("app", None)
