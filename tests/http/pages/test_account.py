@@ -206,14 +206,14 @@ async def test_a_password_reset_is_requested_by_a_form(world: HttpDeployment) ->
     assert (letter.kind, letter.to) == (NotificationKind.RESET_PASSWORD, "ada@example.com")
 
 
-async def test_a_password_reset_is_told_in_the_language(world: HttpDeployment) -> None:
-    """How long the link of a password reset holds is told in the visitor's language."""
-    told = await world.client().post(
+async def test_a_lifetime_is_in_the_visitors_language(world: HttpDeployment) -> None:
+    """The page of a password reset has the lifetime of its link in the visitor's language."""
+    page = await world.client().post(
         "/account/forgot-password",
         data={"email": "ada@example.com"},
         headers={"accept-language": "de"},
     )
-    assert "1 Stunde lang" in told.text
+    assert "1 Stunde lang" in page.text
 
 
 async def test_a_password_reset_keeps_the_target(each_world: HttpDeployment) -> None:

@@ -82,8 +82,8 @@ async def test_a_page_asks_first(world: HttpDeployment) -> None:
     assert "no more mails when you are paid out" in (await world.client().post(where)).text
 
 
-async def test_a_page_names_the_kind_in_the_language(world: HttpDeployment) -> None:
-    """The kind of mail is named in the visitor's language."""
+async def test_the_kind_of_mail_is_in_the_visitors_language(world: HttpDeployment) -> None:
+    """The page that ends mails names their kind in the visitor's language."""
     where = await path(world, NotificationKind.PAYOUT)
     page = await world.client().get(where, headers={"accept-language": "de"})
     assert "keine E-Mails mehr, wenn Sie eine Auszahlung erhalten?" in page.text
