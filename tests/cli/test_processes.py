@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -42,9 +42,9 @@ def test_the_server_answers_and_stops(env: dict[str, str]) -> None:
         assert stop_process(server, signal.SIGINT) == 0
 
 
-def status(url: str) -> int:
+def status(request: str | Request) -> int:
     try:
-        with urlopen(url) as answer:
+        with urlopen(request) as answer:
             found: int = answer.status
             return found
     except HTTPError as error:
@@ -65,6 +65,20 @@ def test_the_server_may_come_before_the_schema(tmp_path: Path) -> None:
         read_until(server.stderr, "Listening on")
         assert status(f"{url}/readyz") == 200
         assert stop_process(server, signal.SIGTERM) == 0
+
+
+def test_a_started_server_names_a_broken_constraint(env: dict[str, str]) -> None:
+    """A server whose process loaded its modules by itself answers 422 for a taken address."""
+    body = (
+        b'{"email": "ada@example.com", "password": "correct horse", "first_name": "Ada",'
+        b' "last_name": "Okoro", "role": "customer"}'
+    )
+    with run_in_background("serve", "--port", "0", env=env) as server:
+        port = re.search(r"port ([0-9]+)", read_until(server.stderr, "Listening on"))
+        assert port is not None
+        headers = {"Content-Type": "application/json"}
+        register = Request(f"http://127.0.0.1:{port[1]}/auth/register", body, headers)
+        assert [status(register), status(register)] == [201, 422]
 
 
 def test_the_worker_stops(env: dict[str, str]) -> None:

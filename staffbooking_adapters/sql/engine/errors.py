@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, Table, UniqueConstraint
+from sqlalchemy import Column, PrimaryKeyConstraint, Table, UniqueConstraint
 
 from staffbooking_adapters.sql.engine.statements import Arguments
 from staffbooking_core.errors import ConstraintViolated, StoreUnavailable, invalid_field
@@ -77,19 +77,17 @@ def _postgres_constraint_name(error: Any, sqlstate: str) -> str:
     return str(error.constraint_name or error.message)
 
 
-def translate_sqlite_error(
-    error: Exception, names_by_columns: Mapping[str, str]
-) -> Exception | None:
+def translate_sqlite_error(error: Exception, tables: Mapping[str, Table]) -> Exception | None:
     """The core's error for one of SQLite's errors; None where it is a defect of this program."""
     if isinstance(error, sqlite3.IntegrityError):
-        return ConstraintViolated(_sqlite_constraint_name(str(error), names_by_columns))
+        return ConstraintViolated(_sqlite_constraint_name(str(error), tables))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _UNAVAILABLE_SQLITE_CODES:
         return StoreUnavailable(str(error))
     return None
 
 
-def _sqlite_constraint_name(message: str, names_by_columns: Mapping[str, str]) -> str:
+def _sqlite_constraint_name(message: str, tables: Mapping[str, Table]) -> str:
     kind, separator, target = message.partition(" constraint failed")
     target = target.removeprefix(": ")
     if not separator:
@@ -99,20 +97,21 @@ def _sqlite_constraint_name(message: str, names_by_columns: Mapping[str, str]) -
     if kind == "NOT NULL":
         return f"nn_{target.replace('.', '_')}"
     if kind == "UNIQUE":
-        return names_by_columns.get(target) or target.removeprefix("index ").strip("'")
+        table = tables.get(target.partition(".")[0])
+        names = {} if table is None else unique_constraint_names(table)
+        return names.get(target) or target.removeprefix("index ").strip("'")
     return target
 
 
 @cache
-def unique_constraint_names(metadata: MetaData) -> dict[str, str]:
+def unique_constraint_names(table: Table) -> dict[str, str]:
     """SQLite's description of each unique key ("table.a, table.b"), and the key's name."""
     names: dict[str, str] = {}
-    for table in metadata.tables.values():
-        for name, columns in _unique_keys(table):
-            qualified_columns = ", ".join(f"{table.name}.{column}" for column in columns)
-            if qualified_columns in names:
-                raise ValueError(f"SQLite cannot tell {name} from {names[qualified_columns]}")
-            names[qualified_columns] = name
+    for name, columns in _unique_keys(table):
+        qualified_columns = ", ".join(f"{table.name}.{column}" for column in columns)
+        if qualified_columns in names:
+            raise ValueError(f"SQLite cannot tell {name} from {names[qualified_columns]}")
+        names[qualified_columns] = name
     return names
 
 

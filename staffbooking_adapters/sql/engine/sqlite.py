@@ -29,7 +29,6 @@ from staffbooking_adapters.sql.engine.connection import (
 )
 from staffbooking_adapters.sql.engine.errors import (
     translate_sqlite_error,
-    unique_constraint_names,
     unstorable_parameter_error,
 )
 from staffbooking_adapters.sql.engine.pool import Pool
@@ -71,7 +70,7 @@ class SqliteDatabase(Database):
 
     def __init__(self, path: Path, metadata: MetaData, synchronous: DurabilityMode) -> None:
         self._path = path
-        self._constraint_names = unique_constraint_names(metadata)
+        self._tables = metadata.tables  # more are added when modules are imported later
         self._synchronous: str = synchronous
         self._make_driver: Callable[..., Driver] = aiosqlite.connect
         self._open_pools()
@@ -125,9 +124,9 @@ class SqliteDatabase(Database):
             await await_uninterrupted(_interrupt_until_idle(driver))  # no caller needs the result
             raise
         except Exception as error:
-            failure = translate_sqlite_error(
-                error, self._constraint_names
-            ) or unstorable_parameter_error(compiled.argument_names, argument_rows)
+            failure = translate_sqlite_error(error, self._tables) or unstorable_parameter_error(
+                compiled.argument_names, argument_rows
+            )
             if failure is None:
                 raise
             raise failure from error

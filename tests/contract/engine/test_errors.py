@@ -10,6 +10,7 @@ from sqlalchemy import (
     Index,
     MetaData,
     Table,
+    UniqueConstraint,
     bindparam,
     delete,
     insert,
@@ -25,6 +26,7 @@ from tests.contract.engine.sample_schema import (
     COUNT_PEOPLE,
     INSERT_NAMED,
     INSERT_PERSON,
+    METADATA,
     PEOPLE,
     SAMPLE_PERSON,
     named_person,
@@ -89,18 +91,31 @@ async def test_a_trigger_names_its_violation(database: Database) -> None:
         await database.execute(Statement(delete(PEOPLE)))
 
 
+async def test_a_table_defined_after_the_opening_has_its_names(sqlite: Database) -> None:
+    """A unique key has its name also where its table was defined after the file was opened, as by
+    a module that is imported later."""
+    table = Table("late", METADATA, Column("a", BigInt), UniqueConstraint("a", name="uq_late"))
+    try:
+        await sqlite.execute(Statement(text("CREATE TABLE late (a INTEGER UNIQUE)")))
+        add = Statement(insert(table).values(a=1))
+        await sqlite.execute(add)
+        with pytest.raises(ConstraintViolated, match=r"^uq_late$"):
+            await sqlite.execute(add)
+    finally:
+        METADATA.remove(table)
+
+
 def test_ambiguous_unique_keys_are_refused() -> None:
     """Two unique indexes over the same columns raise ValueError."""
-    metadata = MetaData()
-    Table(
+    table = Table(
         "t",
-        metadata,
+        MetaData(),
         Column("a", BigInt),
         Index("ux_one", "a", unique=True),
         Index("ux_two", "a", unique=True, sqlite_where=text("a > 1")),
     )
     with pytest.raises(ValueError, match="ux_"):
-        unique_constraint_names(metadata)
+        unique_constraint_names(table)
 
 
 async def test_execute_many_is_atomic(database: Database) -> None:

@@ -12,6 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from staffbooking_adapters.sql.accounts.rate_limits import rate_windows_metadata
+from staffbooking_adapters.sql.engine.errors import unique_constraint_names
 from staffbooking_adapters.sql.engine.open import Statement, open_database
 from staffbooking_adapters.sql.schema import payments, sandbox
 from staffbooking_adapters.sql.schema.metadata import metadata
@@ -50,6 +51,12 @@ async def sql_store(request):
     """An empty store of either database."""
     async with STORES[request.param](request) as opened:
         yield opened
+
+
+def test_sqlite_can_tell_all_unique_keys() -> None:
+    """No two unique keys of a table are over the same columns, by which SQLite names them."""
+    for table in metadata.tables.values():
+        unique_constraint_names(table)
 
 
 # Migrations -------------------------------------------------------------------------------
