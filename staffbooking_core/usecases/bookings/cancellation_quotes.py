@@ -12,7 +12,7 @@ from staffbooking_core.domain.accounts.users import Actor
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.cancellation import CancellationRefund
 from staffbooking_core.domain.bookings.effects import cancellation_refund
-from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.errors import RuleBroken
@@ -43,6 +43,8 @@ async def quote_cancellation(
     apply_transition(booking, TransitionInput(Trigger.CANCEL, party, now), ports.policy)
     refund = cancellation_refund(booking, party, now, ports.policy)
     expires_at = now + ports.policy.cancellation_quote_lifetime
+    if booking.status is BookingStatus.PAID and party is not Party.ADMIN:
+        expires_at = min(expires_at, booking.starts_at)  # Later they can't cancel.
     return {
         "refund_percent": refund.percent,
         "refund_amount": Currency(booking.currency).to_decimal(refund.amount),
@@ -96,7 +98,9 @@ def _verify_quote(ports: Ports, text: str) -> dict[str, Any]:
         signed = base64.urlsafe_b64decode(signature.encode("ascii"))
     except (UnicodeEncodeError, binascii.Error):
         raise _invalid_quote() from None
-    if not ports.vault.verify(_SIGNING_PURPOSE, raw, signed):
+    # The decoder skips what is no Base64: only the text that was issued is a quote.
+    is_as_issued = text == f"{_b64(raw)}.{_b64(signed)}"
+    if not is_as_issued or not ports.vault.verify(_SIGNING_PURPOSE, raw, signed):
         raise _invalid_quote()
     payload: dict[str, Any] = json.loads(raw)
     return payload

@@ -129,10 +129,20 @@ async def test_a_full_quote_gives_the_premium_back_later_too(scene):
 
 
 async def test_a_quote_does_not_outlive_the_start(scene):
-    """A valid quote cannot be used after the start."""
+    """A quote expires at the start at the latest, and cannot be used after it."""
     booking, said = await quoted(scene, MINUTE)
+    assert said["expires_at"] == f"{booking.starts_at:%Y-%m-%dT%H:%M:%SZ}"
     await scene.jump_to(booking.starts_at)
     assert await refused(scene, booking, said["quote"]) == "booking_not_cancellable"
+
+
+async def test_an_admins_quote_lives_for_ten_minutes_after_the_start_too(scene):
+    """An admin cancels at any time, so their quote expires after ten minutes."""
+    booking, _ = await quoted(scene, MINUTE)
+    said = await quote(scene, booking, scene.admin)
+    await scene.jump_to(booking.starts_at + 9 * MINUTE - SECOND)
+    found = await scene.cancel(booking, scene.admin, said["quote"])
+    assert found.status is BookingStatus.CANCELLED
 
 
 async def test_a_quote_of_another_booking_is_none(scene):
@@ -199,6 +209,23 @@ async def test_nonsense_is_no_quote(scene, text):
     """Any malformed quote raises `quote_invalid`."""
     booking, _ = await quoted(scene)
     assert await refused(scene, booking, text) == "quote_invalid"
+
+
+@pytest.mark.parametrize("alter", [" {}", "{}\n", "!{}", "{}!", "{}=", "{}.", "{}.{}"])
+async def test_an_altered_quote_is_none(scene, alter):
+    """A quote with characters added is invalid, also where Base64 would ignore them."""
+    booking, said = await quoted(scene)
+    assert await refused(scene, booking, alter.replace("{}", said["quote"])) == "quote_invalid"
+
+
+async def test_a_quote_with_other_unused_bits_is_none(scene):
+    """A quote whose last Base64 digit differs in bits that encode nothing is invalid."""
+    booking, said = await quoted(scene)
+    signature = said["quote"].removesuffix("=")
+    other = f"{signature[:-1]}{chr(ord(signature[-1]) + 1)}="
+    decoded = [base64.urlsafe_b64decode(text.partition(".")[2]) for text in (said["quote"], other)]
+    assert decoded[0] == decoded[1]
+    assert await refused(scene, booking, other) == "quote_invalid"
 
 
 async def test_a_quote_is_used_once(scene):
