@@ -13,7 +13,11 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Tr
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, date_bounds
-from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_place
+from staffbooking_core.domain.companions.companion import (
+    Companion,
+    CompanionQuery,
+    normalize_place,
+)
 from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.errors import (
     CompanionUnavailable,
@@ -101,9 +105,9 @@ async def find_rebooking_offer(
     if booking.starts_at <= now:
         return RebookingOffer(credit.expires_at, ())
     cancelled = await view.companions.companion(booking.companion_id)
-    for place in ("location_city", "location_country"):
+    for place in (("location_city", "location_country"), ("location_country",)):
         if cancelled is not None and (
-            free := await _free_candidates(view, booking, place, getattr(cancelled, place), now)
+            free := await _free_candidates(view, booking, cancelled, place, now)
         ):
             suggested = free[: ports.policy.rebooking_suggestions]
             return RebookingOffer(credit.expires_at, tuple(suggested))
@@ -111,12 +115,19 @@ async def find_rebooking_offer(
 
 
 async def _free_candidates(
-    view: ReadView, booking: Booking, place: str, name: str, now: datetime
+    view: ReadView,
+    booking: Booking,
+    cancelled: Companion,
+    place: tuple[str, ...],
+    now: datetime,
 ) -> Sequence[bytes]:
-    """Encoded summaries of other companions at the same place (`location_city` or
-    `location_country`) who can be booked at the time of the booking."""
+    """Encoded summaries of other companions at the same place as the cancelled one (equal in these
+    fields) who can be booked at the time of the booking."""
     query = CompanionQuery(
-        location=name, service=booking.service_type, date=booking.event_date, limit=50
+        location=getattr(cancelled, place[0]),
+        service=booking.service_type,
+        date=booking.event_date,
+        limit=50,
     )
     candidates = await view.companions.search_candidates(
         query,
@@ -129,7 +140,10 @@ async def _free_candidates(
         candidate.summary
         for candidate in candidates
         if candidate.availability.companion_id != booking.companion_id
-        and normalize_place(getattr(candidate, place)) == normalize_place(name)
+        and all(
+            normalize_place(getattr(candidate, field)) == normalize_place(getattr(cancelled, field))
+            for field in place
+        )
         and not unavailability_reason(
             candidate.availability.calendar, candidate.availability.busy, booked_interval, now
         )

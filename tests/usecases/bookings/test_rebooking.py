@@ -92,6 +92,19 @@ async def test_companions_of_the_same_city_are_suggested_else_of_the_country(sce
     assert suggested(await rebooking_of(scene, booking)) == [same.id]
 
 
+async def test_a_city_of_the_same_name_in_another_country_is_not_the_same_city(scene):
+    """Nobody is suggested from a city of the same name in another country."""
+    booking = await let_down(scene)
+    async with scene.ports.store.read_view() as view:
+        cancelled = await view.companions.companion(scene.staff.user_id)
+    await add_companion(
+        scene.ports.store,
+        location_city=cancelled.location_city,
+        location_country="Nowhere",
+    )
+    assert (await rebooking_of(scene, booking)).companions == ()
+
+
 def suggested(offer):
     return [json.loads(summary)["id"] for summary in offer.companions]
 
