@@ -7,15 +7,16 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated
 
-from attrs import frozen
+from attrs import field, frozen
 
-from staffbooking_core.bounds import AmountBounds
+from staffbooking_core.bounds import AmountBounds, trimmed
 from staffbooking_core.domain.accounts.users import Role, Subscription
-from staffbooking_core.inputs import MultilineText
+from staffbooking_core.inputs import EmailAddress, MultilineText, Name, Password
 
 __all__ = [
     "ApprovalAct",
     "BookingsOfDisabled",
+    "CreateUser",
     "DecideApproval",
     "DecideEndpoint",
     "DecideReview",
@@ -76,6 +77,18 @@ class BookingsOfDisabled(StrEnum):
 @frozen(kw_only=True)
 class DisablePerson(OperatorDecision):
     bookings: BookingsOfDisabled | None = None
+
+
+@frozen(kw_only=True)
+class CreateUser:
+    """A new account of any role. Without a password nobody can log in until one is set."""
+
+    email: EmailAddress
+    first_name: Name = field(converter=trimmed)
+    last_name: Name = field(converter=trimmed)
+    role: Role
+    password: Password | None = field(default=None, repr=False)
+    subscription: Subscription = Subscription.NONE
 
 
 @frozen(kw_only=True)

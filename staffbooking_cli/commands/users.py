@@ -93,7 +93,7 @@ def create(
 ) -> None:
     """Create an account."""
     from staffbooking_adapters.inputs import structure
-    from staffbooking_cli.inputs import NewAccount
+    from staffbooking_core.operator_inputs import CreateUser
     from staffbooking_core.usecases.accounts import administration
 
     data = {
@@ -104,9 +104,9 @@ def create(
         "password": password,
         "subscription": subscription,
     }
-    account = structure(NewAccount, data)
+    account = structure(CreateUser, data)
     _change_and_show(
-        lambda ports: administration.create_user(ports, account.to_create_user()),
+        lambda ports: administration.create_user(ports, account),
         "create",
         None,
         reason,

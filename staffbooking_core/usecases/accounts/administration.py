@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
-from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Role, Subscription, User
+from staffbooking_core.domain.accounts.users import PASSWORD_LENGTH_RANGE, Subscription, User
 from staffbooking_core.domain.notifications.notifications import password_changed_notification
 from staffbooking_core.errors import NotFound, invalid_field
+from staffbooking_core.operator_inputs import CreateUser
 from staffbooking_core.ports import NewUser, Ports, Transaction
 from staffbooking_core.usecases.accounts.sessions import add_user
 from staffbooking_core.validation import validated
@@ -26,18 +27,6 @@ __all__ = [
     "set_password",
     "set_subscription",
 ]
-
-
-@frozen(kw_only=True)
-class CreateUser:
-    """A new account of any role. Without a password nobody can log in until one is set."""
-
-    email: str
-    first_name: str
-    last_name: str
-    role: Role
-    password: str | None = field(default=None, repr=False)
-    subscription: Subscription = Subscription.NONE
 
 
 @validated

@@ -42,6 +42,25 @@ async def test_an_account_of_any_role_is_made(scene):
     assert (await login(scene))[0] == user
 
 
+async def test_role_and_subscription_are_given_by_their_values(scene):
+    """An account's role and subscription may be given by their values."""
+    user = await create(scene, role="admin", subscription="enterprise")
+    assert (user.role, user.subscription) == (Role.ADMIN, Subscription.ENTERPRISE)
+    assert user.role is Role.ADMIN
+    assert user.subscription is Subscription.ENTERPRISE
+
+
+async def test_a_new_account_is_checked_like_other_inputs(scene):
+    """Every field out of its bounds is named, and no account is created."""
+    before = await administration.list_users(scene.ports)
+    wrong = {"role": "king", "subscription": "gold", "first_name": "x" * 101, "last_name": ""}
+    with pytest.raises(InvalidField) as caught:
+        await create(scene, "no address", password=10_000_000_000, **wrong)
+    fields = {error.field for error in caught.value.field_errors}
+    assert fields == {*wrong, "email", "password"}
+    assert await administration.list_users(scene.ports) == before
+
+
 async def test_without_a_password_nobody_signs_in(scene):
     """An account without a password cannot log in until one is set."""
     await create(scene)
