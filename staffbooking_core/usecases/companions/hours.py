@@ -38,6 +38,7 @@ from staffbooking_core.domain.companions.shifts import (
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.inputs import (
     MAX_DATE_OVERRIDES,
+    MAX_WEEKLY_SLOTS,
     SetAvailability,
     TimeOfDay,
     TimezoneName,
@@ -90,8 +91,8 @@ class SetWeek:
     """The weekly hours. Without any, every day is open all day."""
 
     timezone: TimezoneName
-    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(50, unique=False)]
-    """A night takes two of the 100 slots of a calendar."""
+    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(MAX_WEEKLY_SLOTS, unique=False)]
+    """A night counts twice."""
 
 
 @frozen(kw_only=True)
@@ -112,8 +113,8 @@ class SetDays:
 async def set_week(ports: Ports, actor: Actor, command: SetWeek) -> Calendar:
     """Replace the weekly hours and the time zone. Locks the user, then the companion.
 
-    Raises InvalidField for shifts that end when they start and for shifts that overlap, and
-    NotFound.
+    Raises InvalidField for shifts that end when they start, shifts that overlap, and too many of
+    them; and NotFound.
     """
     faults = _length_faults(command.shifts)
     if not faults:
@@ -132,6 +133,8 @@ async def set_week(ports: Ports, actor: Actor, command: SetWeek) -> Calendar:
         )
         for each in split_week(weekly)
     )
+    if len(slots) > MAX_WEEKLY_SLOTS:
+        raise invalid_field("shifts", f"must have 0 to {MAX_WEEKLY_SLOTS} elements")
     given = SetAvailability(timezone=command.timezone, weekly=slots)
     return await set_availability(ports, actor, given)
 
