@@ -11,6 +11,7 @@ from attrs import frozen
 from staffbooking_core.domain.accounts import api_keys
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import (
+    ApiKeyForbidden,
     Role,
     User,
     hash_session_token,
@@ -67,6 +68,7 @@ class SessionAccess:
             raise
         user = signed_in.user
         call.signed_in, call.user, call.actor = signed_in, user, signed_in.actor
+        call.subject = f"user:{user.id}"
         note_caller(call.scope, user.id)
         if call.scope["method"] not in SAFE_METHODS:
             check_csrf(
@@ -76,7 +78,7 @@ class SessionAccess:
             )
         if self.check_user is not None:
             self.check_user(user, call.now)
-        await rate_limits.count_user(call, user.id)
+        await rate_limits.count(call, call.subject)
         await sessions.touch_session(call.ports, signed_in.session)
 
 
@@ -220,6 +222,10 @@ async def _admit_api_key(
         )
     except Unauthenticated:
         await rate_limits.count_address(call)
+        raise
+    except ApiKeyForbidden as error:
+        refused = error.key
+        call.subject = f"key:{refused.id}" if rules else f"user:{refused.owner_id}"
         raise
     call.user, call.actor = caller.owner, caller.actor
     note_caller(call.scope, caller.owner.id, caller.key.id)

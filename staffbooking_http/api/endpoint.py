@@ -152,6 +152,7 @@ class Call:
         "scope",
         "signed_in",
         "site",
+        "subject",
         "user",
         "verdict",
     )
@@ -173,6 +174,8 @@ class Call:
         self.params: Sequence[str] = ()
         self.rules: tuple[RateLimit, ...] = ()
         """The rate limits that count the call, the most specific first."""
+        self.subject: str | None = None
+        """Whose windows count the call of a known caller: `key:ID` or `user:ID`."""
         self.verdict: RateLimitDecision | None = None
 
     def headers(self, name: bytes) -> list[bytes]:

@@ -84,11 +84,15 @@ def apply_verdicts(
 
 
 async def peek_verdict(call: Call) -> RateLimitDecision:
-    """The decision shown in the response headers of a call that was refused before it was counted:
-    the general window of the address, without a hit."""
-    rule = call.ports.policy.limits.general
+    """The decision shown in the response headers of a call that was refused before it was counted,
+    without a hit: of the caller's most specific window, or the general one of the address."""
+    if call.subject is None:
+        rule, window_key = call.ports.policy.limits.general, _general_window_key(call)
+    else:
+        rule = call.rules[0]
+        window_key = f"{rule.name}:{call.subject}"
     try:
-        return await call.ports.admission.peek(_general_window_key(call), rule, call.now)
+        return await call.ports.admission.peek(window_key, rule, call.now)
     except StoreUnavailable:  # Headers must not fail the response.
         return rate_limits.peek(None, call.now, rule)
 

@@ -210,19 +210,29 @@ def csrf_token(session_token: str) -> str:
     return hmac.new(session_token.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
+class ApiKeyForbidden(Forbidden):
+    """The API key is valid, but may not be used for this."""
+
+    def __init__(self, key: ApiKey, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.key = key
+
+
 def check_api_key(key: ApiKey, owner: User, permission: Permission | None, now: datetime) -> None:
     """Check that a key may be used now for something that needs `permission`.
 
-    Raises Unauthenticated or Forbidden (SPECIFICATION 5, CONTRACT 2). An admin needs no permission
-    and no subscription, but a valid key.
+    Raises Unauthenticated or ApiKeyForbidden (SPECIFICATION 5, CONTRACT 2). An admin needs no
+    permission and no subscription, but a valid key.
     """
     if not key.is_active(now) or owner.disabled_at is not None:
         raise Unauthenticated("invalid_api_key", "The API key is not valid")
     if not owner.has_api_access(now):
-        raise Forbidden("subscription_required", "An active enterprise subscription is required")
+        message = "An active enterprise subscription is required"
+        raise ApiKeyForbidden(key, "subscription_required", message)
     granted = owner.role is Role.ADMIN or permission is None or permission in key.permissions
     if not granted:
-        raise Forbidden("permission_required", f"The key lacks the {permission} permission")
+        message = f"The key lacks the {permission} permission"
+        raise ApiKeyForbidden(key, "permission_required", message)
 
 
 def is_session_valid(

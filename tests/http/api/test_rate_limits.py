@@ -142,6 +142,25 @@ async def test_a_forged_csrf_token_does_not_count(world: HttpDeployment) -> None
     assert shown(await customer.get("/bookings"))[1] == 999
 
 
+async def test_a_forbidden_call_shows_the_windows_of_its_caller(world: HttpDeployment) -> None:
+    """A refused right has the headers of the caller's most specific window, not of the address."""
+    reader = world.client_with_key(await world.add_api_key(world.subscriber, Permission.READ))
+    await reader.get(SEARCH)
+    assert shown(await reader.post("/api/webhooks", json={}))[:2] == (30, 30)
+    assert shown(await reader.post(BOOKINGS, json={}))[:2] == (10, 10)
+    booker = world.client_with_key(await world.add_api_key(world.subscriber, Permission.BOOK))
+    await booker.post(BOOKINGS, json={})
+    assert shown(await booker.get(SEARCH))[:2] == (1000, 999)
+
+
+async def test_a_forged_csrf_token_shows_the_windows_of_its_user(world: HttpDeployment) -> None:
+    """A forged CSRF token has the headers of the user's most specific window."""
+    customer = await world.signed_in_client(world.customer.id)
+    await customer.post("/bookings", json={})
+    forged = await customer.post("/bookings", headers={"x-csrf-token": "forged"})
+    assert shown(forged)[:2] == (10, 9)
+
+
 async def test_bad_keys_count_against_their_address(world: HttpDeployment) -> None:
     """Invalid keys count against their IP address, and beyond the limit are 429 instead of 401."""
     world.raise_limits(general=general_limit(2))
