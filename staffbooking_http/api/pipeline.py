@@ -88,8 +88,8 @@ class Pipeline:
     def __init__(
         self, site: AppContext, to_error_page: Callable[[Scope, Reply], Reply] | None = None
     ) -> None:
-        """`to_error_page` gives the response to an unknown path, and to a page's address that was
-        refused, in the form for its client: a page or JSON."""
+        """`to_error_page` gives the response to an unknown path or method, and to a page's address
+        that was refused, in the form for its client: a page or JSON."""
         self.site = site
         self._to_error_page = to_error_page
         self._unmatched_metrics = RequestMetrics("", "")
@@ -117,7 +117,7 @@ class Pipeline:
             log_refusal(call, error)
             reply = _reply_to_error(call, error, route, request_id)
         if self._to_error_page is not None and (
-            resource is None or _is_refused_page_load(scope, reply)
+            route is None or _is_refused_page_load(scope, reply)
         ):
             reply = self._to_error_page(scope, reply)
         tally = self._unmatched_metrics if route is None else route.metrics

@@ -131,6 +131,19 @@ async def test_an_address_of_the_interface_is_a_page_for_people(
         assert len(answer.headers.get_list("content-security-policy")) == 1
 
 
+async def test_a_wrong_method_is_a_page_for_people(world: HttpDeployment) -> None:
+    """A method that an address of the interface does not take is 405: an HTML page for browsers
+    with any method, JSON for others and below `/api`."""
+    client = world.client()
+    for path, method in (("/contact", "PUT"), ("/bookings/1", "DELETE"), ("/healthz", "POST")):
+        answer = await client.request(method, path, headers=PEOPLE)
+        assert (answer.status_code, "allow" in answer.headers) == (405, True)
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        error_body(await client.request(method, path), 405, "method_not_allowed")
+    refused = await client.put("/api/keys", headers=PEOPLE)
+    error_body(refused, 405, "method_not_allowed")
+
+
 @pytest.mark.parametrize(
     ("path", "way"),
     [
