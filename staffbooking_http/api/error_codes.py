@@ -107,7 +107,8 @@ ERROR_CODES_BY_STATUS: dict[int, dict[str, str]] = {
     },
     415: {
         "unsupported_media_type": "the body is not declared as JSON in UTF-8, an upload not as "
-        "multipart/form-data, a calendar not as text/calendar in UTF-8",
+        "multipart/form-data, a calendar not as text/calendar in UTF-8, or the body has a "
+        "Content-Encoding",
     },
     422: {
         "invalid_field": "fields of the wrong type, bounds, format or meaning: `errors` lists "

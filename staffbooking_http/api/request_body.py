@@ -82,8 +82,16 @@ def body_too_large(max_bytes: int, subject: str = "A body") -> HttpError:
 
 
 def check_media_type(call: Call, expected_type: str = "application/json") -> None:
-    """Raise HttpError 415 unless the body is declared as the expected type in UTF-8. A foreign
-    page can send forms and plain text with a browser's cookies, but not JSON."""
+    """Raise HttpError 415 unless the body is declared as the expected type in UTF-8, without a
+    content coding. A foreign page can send forms and plain text with a browser's cookies, but not
+    JSON."""
+    if any(coding.strip().lower() != b"identity" for coding in call.headers(b"content-encoding")):
+        raise HttpError(
+            415,
+            "unsupported_media_type",
+            "The body must have no Content-Encoding",
+            ((b"accept-encoding", b"identity"),),
+        )
     declared = call.headers(b"content-type")
     media, *parameters = declared[0].lower().split(b";") if len(declared) == 1 else [b""]
     charsets = [

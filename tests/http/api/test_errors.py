@@ -25,6 +25,22 @@ async def test_a_body_that_is_not_json_is_400(world: HttpDeployment) -> None:
     assert "errors" not in error_body(answer, 400, "malformed_json")
 
 
+@pytest.mark.parametrize("coding", ["gzip", "br", "identity, gzip", "nope"])
+async def test_a_content_coding_is_415(world: HttpDeployment, coding: str) -> None:
+    """A body with a Content-Encoding is 415, and Accept-Encoding says that none is taken."""
+    headers = JSON | {"content-encoding": coding}
+    answer = await world.client_with_key().post(BOOKINGS, content=b"\x1f\x8b", headers=headers)
+    error_body(answer, 415, "unsupported_media_type")
+    assert answer.headers["accept-encoding"] == "identity"
+
+
+async def test_the_identity_coding_passes(world: HttpDeployment) -> None:
+    """The coding `identity` is no coding."""
+    booker = world.client_with_key()
+    headers = {"content-encoding": "Identity"}
+    json_body(await booker.post(BOOKINGS, json=world.request_body(), headers=headers), 201)
+
+
 async def test_missing_fields_are_400_and_all_listed(world: HttpDeployment) -> None:
     """All absent and null required fields are listed with 400, and no other fields."""
     body = world.request_body(location=None, duration_hours="4")
