@@ -41,6 +41,8 @@ from staffbooking_http.api.errors import (
 from staffbooking_http.api.metrics import RequestMetrics
 from staffbooking_http.api.security_log import log_refusal
 
+_FRAMEWORK_ERRORS = (413, 415)
+"""The statuses of bodies that are not read."""
 _PAGE_REFUSALS = (401, 403, 404, 405)
 """The statuses that a browser shows as a page of their own."""
 
@@ -88,8 +90,7 @@ class Pipeline:
     def __init__(
         self, site: AppContext, to_error_page: Callable[[Scope, Reply], Reply] | None = None
     ) -> None:
-        """`to_error_page` gives the response to an unknown path or method, and to a page's address
-        that was refused, in the form for its client: a page or JSON."""
+        """`to_error_page` gives an error in the form for its client: a page or JSON."""
         self.site = site
         self._to_error_page = to_error_page
         self._unmatched_metrics = RequestMetrics("", "")
@@ -116,9 +117,7 @@ class Pipeline:
         except Exception as error:
             log_refusal(call, error)
             reply = _reply_to_error(call, error, route, request_id)
-        if self._to_error_page is not None and (
-            route is None or _is_refused_page_load(scope, reply)
-        ):
+        if self._to_error_page is not None and _may_be_page(scope, route, reply):
             reply = self._to_error_page(scope, reply)
         tally = self._unmatched_metrics if route is None else route.metrics
         tally.record(reply.status, perf_counter() - started)
@@ -162,8 +161,11 @@ async def send_reply(
     await send({"type": "http.response.body", "body": b"" if omits_body else reply.body})
 
 
-def _is_refused_page_load(scope: Scope, reply: Reply) -> bool:
-    """Whether a page's address was loaded and refused."""
+def _may_be_page(scope: Scope, route: Route | None, reply: Reply) -> bool:
+    """Whether people who ask for HTML get a page: for an error of the framework (CONTRACT 1), and
+    where a page's address was loaded and refused."""
+    if route is None or reply.status in _FRAMEWORK_ERRORS:
+        return True
     return reply.status in _PAGE_REFUSALS and scope["method"] in ("GET", "HEAD")
 
 

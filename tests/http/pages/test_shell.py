@@ -145,6 +145,29 @@ async def test_a_wrong_method_is_a_page_for_people(world: HttpDeployment) -> Non
 
 
 @pytest.mark.parametrize(
+    ("status", "code", "kind", "size"),
+    [
+        (413, "body_too_large", "application/json", 100_000),
+        (415, "unsupported_media_type", "text/plain", 1),
+    ],
+)
+async def test_a_body_that_is_not_read_is_a_page_for_people(
+    world: HttpDeployment, status: int, code: str, kind: str, size: int
+) -> None:
+    """A body that is too large or of another type is 413 or 415: an HTML page for those who ask for
+    one, JSON for others."""
+    client, body = world.client(), b"x" * size
+    for accept in (PEOPLE, {}):
+        headers = {**accept, "Content-Type": kind}
+        answer = await client.post("/auth/login", content=body, headers=headers)
+        if accept:
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        else:
+            error_body(answer, status, code)
+
+
+@pytest.mark.parametrize(
     ("path", "way"),
     [
         ("/bookings/1", "?next=/bookings/1/return"),
