@@ -274,8 +274,15 @@ def _check_of(hint: Any) -> Check | None:
     return _PLAIN_CHECKS.get(hint)
 
 
-_INPUTS = frozenset({"staffbooking_core.inputs", "staffbooking_core.operator_inputs"})
-"""The modules of input records."""
+_INPUTS = frozenset(
+    {
+        "staffbooking_core.inputs",
+        "staffbooking_core.operator_inputs",
+        "staffbooking_core.usecases.accounts.people",
+        "staffbooking_core.usecases.companions.hours",
+    }
+)
+"""The modules whose records are inputs, of which each field is checked."""
 
 
 @cache

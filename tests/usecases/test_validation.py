@@ -33,8 +33,9 @@ from staffbooking_core.inputs import (
     WeeklyHours,
 )
 from staffbooking_core.ports import Ports
-from staffbooking_core.usecases.accounts import administration, api_keys, sessions
+from staffbooking_core.usecases.accounts import administration, api_keys, people, sessions
 from staffbooking_core.usecases.bookings import actions, requests
+from staffbooking_core.usecases.companions import hours
 from staffbooking_core.usecases.payments import payees
 from staffbooking_core.validation import validate_input
 from tests.support.memory_deployment import BookingScenario
@@ -198,6 +199,26 @@ async def test_an_invalid_record_stores_nothing(scene: BookingScenario) -> None:
         scene.ports, scene.customer, role=None, status=None, page=1, limit=10
     )
     assert list(pages) == []
+
+
+async def test_records_beside_their_use_case_are_checked_too(scene: BookingScenario) -> None:
+    """Each field of a record that a use-case's own module declares is checked."""
+    day = date(2027, 3, 20)
+    night = hours.WeeklyShiftHours(weekday=7, start="18:00", end="24:00")
+    week = hours.SetWeek(timezone="Mars", shifts=(night,))
+    days = hours.SetDays(first=cast("Any", "2027-03-20"), last=day)
+    wanted = people.PeopleFilter(text=cast("Any", 5), role=cast("Any", "king"))
+    for call, fields in (
+        (
+            hours.set_week(scene.ports, scene.staff, week),
+            ["timezone", "shifts.0.end", "shifts.0.weekday"],
+        ),
+        (hours.set_days(scene.ports, scene.staff, days), ["first"]),
+        (people.find_people(scene.ports, wanted, None, 5), ["text", "role"]),
+    ):
+        with pytest.raises(InvalidField) as caught:
+            await call
+        assert fields_of(caught) == fields
 
 
 async def test_arguments_of_another_type_are_named(scene: BookingScenario) -> None:
