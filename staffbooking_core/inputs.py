@@ -348,8 +348,7 @@ class DateHours:
     slots: Annotated[tuple[SlotHours, ...], ListBounds(50, unique=False)]
 
 
-MAX_WEEKLY_SLOTS = 50
-WeeklyHoursList = Annotated[tuple[WeeklyHours, ...], ListBounds(MAX_WEEKLY_SLOTS, unique=False)]
+WeeklyHoursList = Annotated[tuple[WeeklyHours, ...], ListBounds(50, unique=False)]
 MAX_DATE_OVERRIDES = 1000
 DateHoursList = Annotated[tuple[DateHours, ...], ListBounds(MAX_DATE_OVERRIDES, unique=False)]
 

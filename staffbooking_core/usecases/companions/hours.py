@@ -38,7 +38,6 @@ from staffbooking_core.domain.companions.shifts import (
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.inputs import (
     MAX_DATE_OVERRIDES,
-    MAX_WEEKLY_SLOTS,
     SetAvailability,
     TimeOfDay,
     TimezoneName,
@@ -91,8 +90,8 @@ class SetWeek:
     """The weekly hours. Without any, every day is open all day."""
 
     timezone: TimezoneName
-    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(MAX_WEEKLY_SLOTS, unique=False)]
-    """A night counts twice."""
+    shifts: Annotated[tuple[WeeklyShiftHours, ...], ListBounds(50, unique=False)]
+    """A night takes two of the 100 slots of a calendar."""
 
 
 @frozen(kw_only=True)
@@ -113,8 +112,8 @@ class SetDays:
 async def set_week(ports: Ports, actor: Actor, command: SetWeek) -> Calendar:
     """Replace the weekly hours and the time zone. Locks the user, then the companion.
 
-    Raises InvalidField for shifts that end when they start, shifts that overlap, and too many of
-    them; and NotFound.
+    Raises InvalidField for shifts that end when they start and for shifts that overlap, and
+    NotFound.
     """
     faults = _length_faults(command.shifts)
     if not faults:
@@ -133,8 +132,6 @@ async def set_week(ports: Ports, actor: Actor, command: SetWeek) -> Calendar:
         )
         for each in split_week(weekly)
     )
-    if len(slots) > MAX_WEEKLY_SLOTS:
-        raise invalid_field("shifts", f"must have 0 to {MAX_WEEKLY_SLOTS} elements")
     given = SetAvailability(timezone=command.timezone, weekly=slots)
     return await set_availability(ports, actor, given)
 
