@@ -348,7 +348,7 @@ class DateHours:
     slots: Annotated[tuple[SlotHours, ...], ListBounds(50, unique=False)]
 
 
-WeeklyHoursList = Annotated[tuple[WeeklyHours, ...], ListBounds(50, unique=False)]
+WeeklyHoursList = Annotated[tuple[WeeklyHours, ...], ListBounds(100, unique=False)]
 MAX_DATE_OVERRIDES = 1000
 DateHoursList = Annotated[tuple[DateHours, ...], ListBounds(MAX_DATE_OVERRIDES, unique=False)]
 

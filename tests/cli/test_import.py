@@ -113,7 +113,7 @@ def test_a_batch_is_full_of_rows_or_of_hours() -> None:
     assert sizes(heavy) == [3, 3, 3]
     assert sizes(light) == [1_000, 100]
     assert sizes(plain) == [1_000, 1_000, 1]
-    assert sizes([person(1, weekly=[slot] * 50)] * 101) == [100, 1]
+    assert sizes([person(1, weekly=[slot] * 100)] * 101) == [50, 50, 1]
 
 
 def test_a_row_of_very_many_hours_comes_alone() -> None:

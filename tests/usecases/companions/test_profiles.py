@@ -274,13 +274,6 @@ async def test_hours_that_are_left_out_stay(scene, given):
     assert after == evolve(before, timezone="Asia/Tokyo", **{given: ()})
 
 
-async def test_a_week_has_up_to_50_slots(scene):
-    """Weekly hours take as many slots as each list without a bound of its own."""
-    each = weekly(0, "09:00", "10:00")
-    await set_hours(scene, scene.staff, weekly=(each,) * 50)
-    assert await faults(set_hours(scene, scene.staff, weekly=(each,) * 51)) == ["weekly"]
-
-
 async def test_hours_can_come_before_the_profile(scene):
     """Setting hours first creates the companion."""
     actor = await newcomer(scene)
