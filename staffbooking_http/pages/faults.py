@@ -74,6 +74,7 @@ _TRANSLATED_SENTENCES: tuple[tuple[str, str], ...] = (
     (r"is of type (?P<type>\S+), and was sent as another",
      "It is a file of another type (%(type)s) than its name says."),
     (r"must have at most (?P<most>\d+) characters", "Use at most %(most)s characters."),
+    (r"The body must be (?P<type>\S+) in UTF-8", "The body must be %(type)s in UTF-8."),
     (r"is too far: at most (?P<most>\d+) days may differ",
      "It is too far: at most %(most)s days may have other hours."),
     (r"is too far: at most (?P<most>\d+) days at once",
