@@ -23,6 +23,7 @@ from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.accounts.administration import CreateUser
 from tests.e2e.deployment import ProcessDeployment, json_body
+from tests.support.service_processes import start_command
 
 EMAILS = {
     "customer": CUSTOMER_EMAIL,
@@ -177,6 +178,7 @@ class Marketplace:
 def run_marketplace(folder: Path) -> Iterator[Marketplace]:
     """Server and worker on a new SQLite file with the demo's sample."""
     deployment = ProcessDeployment(folder, f"sqlite+aiosqlite:///{folder}/staffbooking.db")
+    deployment.start = start_command  # As people start it, so that it loads modules in their order.
     deployment.environ |= {
         "STAFFBOOKING_LIMITS": "general=1000000/1h,bookings=1000000/1h,webhooks=1000000/1h",
         "STAFFBOOKING_WEBHOOK_ALLOW_INSECURE": "1",
