@@ -138,7 +138,11 @@ def _is_withdrawn(booking: Booking) -> bool:
 
 
 def _double_booked(bookings: Sequence[Booking]) -> Iterator[str]:
-    holders = [booking for booking in bookings if booking.status in HELD_STATUSES]
+    holders = [
+        booking
+        for booking in bookings
+        if booking.status in HELD_STATUSES and booking.completed_at is None
+    ]
     waiting = [booking for booking in bookings if booking.status is BookingStatus.PENDING]
     for one, other in (*combinations(holders, 2), *product(holders, waiting)):
         overlap = one.starts_at < other.ends_at and other.starts_at < one.ends_at

@@ -123,7 +123,9 @@ counters = Table(
 """Numbers under names: the last booking id on SQLite, the last message that was notified, and the
 time of the newest readiness check."""
 
-holds_slot = bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES))
+holds_slot = and_(
+    bookings.c.status.in_(sorted(SLOT_HOLDING_STATUSES)), bookings.c.completed_at.is_(None)
+)
 is_cancellable = bookings.c.status.in_(sorted(CANCELLABLE_STATUSES))
 is_urgent = and_(bookings.c.priority, bookings.c.status == BookingStatus.PENDING)
 is_open_payout = bookings.c.payout_status.in_(sorted(OPEN_PAYOUT_STATUSES))

@@ -251,7 +251,10 @@ class Booking:
 
     @property
     def holds_slot(self) -> bool:
-        return self.status in SLOT_HOLDING_STATUSES
+        """Whether no other booking of the companion may overlap. The time of a booking that was
+        completed is free, also where it is disputed later: a decision or a verdict may complete it
+        before its end, and another booking may have the time by then."""
+        return self.status in SLOT_HOLDING_STATUSES and self.completed_at is None
 
     @property
     def is_unsettled(self) -> bool:

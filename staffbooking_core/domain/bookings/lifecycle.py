@@ -433,7 +433,8 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 
 
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
-"""Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
+"""Statuses in which no other booking of the companion may overlap (CONTRACT 4), unless the booking
+was completed before."""
 
 CANCELLABLE_STATUSES = frozenset({S.PENDING, S.ACCEPTED, S.PAID})
 """Statuses that a cancellation ends."""

@@ -43,6 +43,19 @@ async def finish(scene, booking):
     return await scene.booking(booking)
 
 
+@pytest.mark.parametrize("by", ["customer", "bank"])
+async def test_the_time_of_an_early_completion_may_be_taken(scene, by):
+    """A booking that a decision completed before its end can be disputed, by the customer and by
+    their bank, though another booking has taken the rest of its time."""
+    booking = await disputed(scene, "paid")
+    await scene.resolve(booking, R.RELEASE)
+    other = await scene.accepted(start_time="14:00")
+    assert other.starts_at < booking.ends_at
+    disputed_again = await (scene.dispute if by == "customer" else scene.charge_back)(booking)
+    assert disputed_again.status is BookingStatus.DISPUTED
+    assert (await scene.booking(other)).status is BookingStatus.ACCEPTED
+
+
 @pytest.mark.parametrize("when", ["paid", "completed"])
 @pytest.mark.parametrize(
     "outcome, amount, refund, payout, status",

@@ -233,6 +233,19 @@ class BookingsContract(StoreContract):
         await add_booking(store, companion, status=status)
         assert len(await listed(store)) == 3
 
+    async def test_a_completed_booking_holds_no_slot_when_it_is_disputed(self, store):
+        """A disputed booking that was completed before does not block others, and may be saved
+        beside them."""
+        companion = await add_companion(store)
+        ended = await add_booking(
+            store, companion, status=BookingStatus.COMPLETED, completed_at=START
+        )
+        await add_booking(store, companion, status=BookingStatus.PAID)
+        disputed = next_revision(ended, status=BookingStatus.DISPUTED)
+        await save_booking(store, disputed)
+        await add_booking(store, companion, status=BookingStatus.DISPUTED, completed_at=START)
+        assert await find(store, ended) == disputed
+
     async def test_companions_have_separate_slots(self, store):
         """Bookings of different companions can overlap."""
         await add_booking(store, status=BookingStatus.PAID)
