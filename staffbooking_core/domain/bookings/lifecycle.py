@@ -433,8 +433,7 @@ def find_allowed_parties(trigger: Trigger) -> frozenset[Party]:
 
 
 SLOT_HOLDING_STATUSES = frozenset({S.ACCEPTED, S.PAID, S.DISPUTED})
-"""Statuses in which no other booking of the companion may overlap (CONTRACT 4), unless the booking
-was completed before."""
+"""Statuses in which no other booking of the companion may overlap (CONTRACT 4)."""
 
 CANCELLABLE_STATUSES = frozenset({S.PENDING, S.ACCEPTED, S.PAID})
 """Statuses that a cancellation ends."""
