@@ -41,8 +41,8 @@ from staffbooking_http.api.errors import (
 from staffbooking_http.api.metrics import RequestMetrics
 from staffbooking_http.api.security_log import log_refusal
 
-_FRAMEWORK_ERRORS = (413, 415)
-"""The statuses of bodies that are not read."""
+_UNREAD_BODY_STATUSES = (413, 415)
+"""Too large, and of another type: the body is not read."""
 _PAGE_REFUSALS = (401, 403, 404, 405)
 """The statuses that a browser shows as a page of their own."""
 
@@ -164,7 +164,7 @@ async def send_reply(
 def _may_be_page(scope: Scope, route: Route | None, reply: Reply) -> bool:
     """Whether people who ask for HTML get a page: for an error of the framework (CONTRACT 1), and
     where a page's address was loaded and refused."""
-    if route is None or reply.status in _FRAMEWORK_ERRORS:
+    if route is None or reply.status in _UNREAD_BODY_STATUSES:
         return True
     return reply.status in _PAGE_REFUSALS and scope["method"] in ("GET", "HEAD")
 

@@ -164,7 +164,8 @@ class CompanionsContract(StoreContract):
 
     @pytest.mark.parametrize("status", BookingStatus)
     async def test_only_accepted_paid_and_disputed_bookings_take_time(self, store, status):
-        """A booking is busy time exactly while its status is in `SLOT_HOLDING_STATUSES`."""
+        """A booking that was not completed is busy time while its status is in
+        `SLOT_HOLDING_STATUSES`, and only then."""
         companion = await add_companion(store)
         await add_booking(store, companion, status=status)
         agenda = await agenda_of(store, companion)
