@@ -192,7 +192,7 @@ def _conversion_of(hint: Any) -> Conversion | None:
         return None
     if issubclass(hint, StrEnum):
         return lambda value: _member_of(hint, value)
-    if attrs.has(hint) and hint.__module__ in _INPUTS:
+    if attrs.has(hint) and hint.__module__ in INPUT_MODULES:
         return _record_conversion(hint)
     return None
 
@@ -242,7 +242,7 @@ def _record_conversion(cls: type[attrs.AttrsInstance]) -> Conversion | None:
 def _argument_check(name: str, hint: Any) -> Check | None:
     if hint is int and name in _NAMED_BOUNDS:
         return _leaf_check(lambda value: check_integer(value, _NAMED_BOUNDS[name]))
-    if isinstance(hint, type) and attrs.has(hint) and hint.__module__ in _INPUTS:
+    if isinstance(hint, type) and attrs.has(hint) and hint.__module__ in INPUT_MODULES:
         check_type, check_fields = _instance_check(hint), _record_check(hint)
 
         def check_record(path: str, value: Any, faults: list[FieldError]) -> None:
@@ -268,13 +268,13 @@ def _check_of(hint: Any) -> Check | None:
     if not isinstance(hint, type):
         return None
     if attrs.has(hint):
-        return _record_check(hint) if hint.__module__ in _INPUTS else _instance_check(hint)
+        return _record_check(hint) if hint.__module__ in INPUT_MODULES else _instance_check(hint)
     if issubclass(hint, StrEnum):
         return _choice_check(hint)
     return _PLAIN_CHECKS.get(hint)
 
 
-_INPUTS = frozenset(
+INPUT_MODULES = frozenset(
     {
         "staffbooking_core.inputs",
         "staffbooking_core.operator_inputs",

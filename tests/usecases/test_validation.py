@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
+import attrs
 import pytest
 from attrs import evolve
 
+import staffbooking_core
 from staffbooking_core import usecases
 from staffbooking_core.domain.accounts.api_keys import Permission
 from staffbooking_core.domain.accounts.users import Actor, Role, Subscription, User
@@ -37,7 +39,7 @@ from staffbooking_core.usecases.accounts import administration, api_keys, people
 from staffbooking_core.usecases.bookings import actions, requests
 from staffbooking_core.usecases.companions import hours
 from staffbooking_core.usecases.payments import payees
-from staffbooking_core.validation import validate_input
+from staffbooking_core.validation import INPUT_MODULES, validate_input
 from tests.support.memory_deployment import BookingScenario
 
 pytestmark = pytest.mark.anyio
@@ -219,6 +221,23 @@ async def test_records_beside_their_use_case_are_checked_too(scene: BookingScena
         with pytest.raises(InvalidField) as caught:
             await call
         assert fields_of(caught) == fields
+
+
+def test_each_record_with_bounds_is_checked() -> None:
+    """A module whose records declare bounds is in the list of those that are checked."""
+    found = {
+        record.__module__
+        for module in pkgutil.walk_packages(staffbooking_core.__path__, "staffbooking_core.")
+        for record in vars(importlib.import_module(module.name)).values()
+        if inspect.isclass(record) and attrs.has(record)
+        if any(map(has_bounds, get_type_hints(record, include_extras=True).values()))
+    }
+    assert found <= INPUT_MODULES
+
+
+def has_bounds(hint: Any) -> bool:
+    """Whether a type, or a part of it, has declared bounds."""
+    return get_origin(hint) is Annotated or any(map(has_bounds, get_args(hint)))
 
 
 async def test_arguments_of_another_type_are_named(scene: BookingScenario) -> None:
