@@ -68,7 +68,7 @@ class SessionAccess:
             raise
         user = signed_in.user
         call.signed_in, call.user, call.actor = signed_in, user, signed_in.actor
-        call.subject = f"user:{user.id}"
+        call.subject = rate_limits.user_subject(user.id)
         note_caller(call.scope, user.id)
         if call.scope["method"] not in SAFE_METHODS:
             check_csrf(
@@ -225,7 +225,7 @@ async def _admit_api_key(
         raise
     except ApiKeyForbidden as error:
         refused = error.key
-        call.subject = f"key:{refused.id}" if rules else f"user:{refused.owner_id}"
+        call.subject = f"key:{refused.id}" if rules else rate_limits.user_subject(refused.owner_id)
         raise
     call.user, call.actor = caller.owner, caller.actor
     note_caller(call.scope, caller.owner.id, caller.key.id)

@@ -34,7 +34,7 @@ async def count(call: Call, subject: str) -> None:
 
 async def count_user(call: Call, user_id: int) -> None:
     """Count the call for a user. Raises RateLimitExceeded if a limit is reached."""
-    await count(call, f"user:{user_id}")
+    await count(call, user_subject(user_id))
 
 
 async def reserve(call: Call, rule: RateLimit, subject: str) -> str:
@@ -65,6 +65,11 @@ async def _count_hit(call: Call, window_key: str, rule: RateLimit) -> RateLimitD
     if window_key.startswith(_ADDRESS_WINDOW_PREFIX):
         call.site.address_verdicts.add(window_key, verdict)
     return verdict
+
+
+def user_subject(user_id: int) -> str:
+    """The rate limit subject of a user."""
+    return f"user:{user_id}"
 
 
 def address_subject(call: Call) -> str:

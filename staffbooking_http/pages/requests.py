@@ -377,7 +377,7 @@ async def _request_booking(
         return _booking_path(await requests.request_booking(ports, visitor.actor, booking_form))
 
     rule = call.ports.policy.limits.bookings
-    window = await rate_limits.reserve(call, rule, f"user:{visitor.user.id}")
+    window = await rate_limits.reserve(call, rule, rate_limits.user_subject(visitor.user.id))
     is_spent = False
     try:
         path, is_replay = await submit_once(
