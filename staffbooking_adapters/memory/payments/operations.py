@@ -89,13 +89,13 @@ class OperationsWriter(OperationsReader):
         kinds: frozenset[OperationKind] = frozenset(OperationKind),
     ) -> Sequence[Operation]:
         state = self.tx.state
-        heads = _claimable_operations(
+        claimable = _claimable_operations(
             state, state.operations_of if booking_id is None else [booking_id], now
         )
         due = [
-            head
-            for head in heads
-            if head.kind in kinds and (booking_id is not None or head.next_at <= now)
+            each
+            for each in claimable
+            if each.kind in kinds and (booking_id is not None or each.next_at <= now)
         ]
         due.sort(key=lambda operation: (operation.next_at, operation.id))
         for operation in due[:limit]:
@@ -137,9 +137,13 @@ def operation_rows_of(state: MemoryState, booking_id: int) -> list[OperationRow]
 def _claimable_operations(
     state: MemoryState, booking_ids: Iterable[int], now: datetime
 ) -> Iterator[Operation]:
-    """The claimable operation of each booking: the first unfinished one, if no operation of the
-    booking is leased."""
+    """The operations of each booking that no earlier one blocks, if none of the booking is
+    leased."""
     for booking_id in booking_ids:
         rows = operation_rows_of(state, booking_id)
-        if not any(is_lease_active(row.lease, now) for row in rows):
-            yield from [row.operation for row in rows if not row.operation.is_finished][:1]
+        if any(is_lease_active(row.lease, now) for row in rows):
+            continue
+        unfinished = [row.operation for row in rows if not row.operation.is_finished]
+        for place, operation in enumerate(unfinished):
+            if not any(earlier.blocks(operation) for earlier in unfinished[:place]):
+                yield operation

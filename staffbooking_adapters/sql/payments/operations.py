@@ -36,6 +36,7 @@ from staffbooking_adapters.sql.schema.payments import (
 )
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.payments.operations import (
+    STAFF_PAYMENT_KINDS,
     UNFINISHED_OPERATION_STATUSES,
     Operation,
     OperationStatus,
@@ -88,12 +89,20 @@ def failed_refunds_statement(size: int) -> Statement:
 ALL_OPERATION_KINDS = frozenset(OperationKind)
 
 _OTHER_OPERATION = payment_operations.alias("other")
+_CAN_BE_OVERTAKEN = and_(
+    payment_operations.c.kind == OperationKind.REFUND,
+    _OTHER_OPERATION.c.kind.in_(sorted(STAFF_PAYMENT_KINDS)),
+    _OTHER_OPERATION.c.status != OperationStatus.UNKNOWN,
+)
+"""As `Operation.blocks`."""
+
 _IS_BLOCKED = exists().where(
     _OTHER_OPERATION.c.booking_id == payment_operations.c.booking_id,
     or_(
         and_(
             _OTHER_OPERATION.c.n < payment_operations.c.n,
             _OTHER_OPERATION.c.status.in_(sorted(UNFINISHED_OPERATION_STATUSES)),
+            ~_CAN_BE_OVERTAKEN,
         ),
         _OTHER_OPERATION.c.lease_until > NOW_PARAM,
     ),

@@ -48,6 +48,10 @@ FAILED_OPERATION_STATUSES = frozenset({OperationStatus.REFUSED, OperationStatus.
 """Statuses in which nothing was executed, and nothing is retried automatically."""
 
 
+STAFF_PAYMENT_KINDS = frozenset({OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT})
+"""Payments to or from a staff member."""
+
+
 class SettlementStatus(StrEnum):
     """The settlement of a finished refund or payout at the processor."""
 
@@ -107,6 +111,17 @@ class Operation:
     def is_in_flight(self) -> bool:
         """Whether the operation was sent and its outcome is not known."""
         return not self.is_finished and self.first_sent_at is not None
+
+    def blocks(self, later: Operation) -> bool:
+        """Whether a later operation of the same booking waits until this one is finished. A payment
+        to or from the staff member may wait for them forever; unless it is in flight, a refund to
+        the customer does not wait for it."""
+        can_be_overtaken = (
+            self.kind in STAFF_PAYMENT_KINDS and self.status is not OperationStatus.UNKNOWN
+        )
+        return not self.is_finished and not (
+            later.kind is OperationKind.REFUND and can_be_overtaken
+        )
 
     def is_due(self, now: datetime) -> bool:
         """Whether the operation must be worked on; `now` is wall time."""

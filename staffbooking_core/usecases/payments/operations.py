@@ -30,6 +30,7 @@ from staffbooking_core.domain.bookings.payout_lifecycle import (
 )
 from staffbooking_core.domain.payments.operations import (
     FAILED_OPERATION_STATUSES,
+    STAFF_PAYMENT_KINDS,
     Operation,
     OperationStatus,
     SettlementStatus,
@@ -95,16 +96,17 @@ async def run_due_operation(ports: Ports, kinds: frozenset[OperationKind] = _ALL
 
 @validated
 async def run_booking_operations(ports: Ports, booking_id: int) -> None:
-    """Run the operations of one booking now, due or not, in their order, until all are finished or
-    one has to be retried. For operators who wait for the outcome."""
-    while claimed := await _claim_operation(ports, booking_id):
+    """Run the operations of one booking now, due or not, in their order, each kind until one of it
+    has to be retried. For operators who wait for the outcome."""
+    kinds = _ALL_KINDS
+    while claimed := await _claim_operation(ports, booking_id, kinds):
         for sent in claimed:
             if sent is not None:
                 await _run_claimed(ports, sent, ports.policy.processor_timeout)
                 async with ports.store.read_view() as view:
                     ordered = await view.operations.operations_of(booking_id)
                 if any(one.id == sent.operation.id and not one.is_finished for one in ordered):
-                    return
+                    kinds -= {sent.operation.kind}
 
 
 @validated
@@ -158,7 +160,7 @@ async def _prepare(
     have been sent is looked up instead: it must be neither sent again nor forgotten."""
     # Locked where a concurrent transaction may settle the debt or put the payout on hold.
     read = (
-        tx.bookings.lock_booking if operation.kind in _STAFF_PAYMENT_KINDS else tx.bookings.booking
+        tx.bookings.lock_booking if operation.kind in STAFF_PAYMENT_KINDS else tx.bookings.booking
     )
     booking = await read(operation.booking_id)
     if booking is not None and operation.kind is OperationKind.PAY_OUT:
@@ -171,8 +173,9 @@ async def _prepare(
     if target_ref is None or not (is_wanted or may_be_sent):
         await tx.operations.save_operation(evolve(operation, status=OperationStatus.VOID))
         return None
+    # An unwanted checkout page is sent again under its key, so that it can be closed.
     if must_look_up_outcome(operation, now) or (
-        not is_wanted and operation.kind in _STAFF_PAYMENT_KINDS
+        not is_wanted and operation.kind in STAFF_PAYMENT_KINDS
     ):
         return _ClaimedOperation(operation, lease, look_up=True, target_ref=target_ref)
     operation = evolve(
@@ -205,11 +208,6 @@ def _target_ref(operation: Operation, others: Sequence[Operation]) -> str | None
         case CloseCheckout(n) | ReversePayout(payout_n=n):
             return next((other.result_ref for other in others if other.n == n), None)
     return ""
-
-
-_STAFF_PAYMENT_KINDS = frozenset({OperationKind.PAY_OUT, OperationKind.REVERSE_PAYOUT})
-"""Payments to or from a staff member. An unwanted checkout page is different: where its opening has
-no outcome, it is sent again under its key so that the page can be closed."""
 
 
 def _is_still_wanted(operation: Operation, booking: Booking) -> bool:

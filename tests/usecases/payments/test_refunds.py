@@ -11,6 +11,7 @@ from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import refunds
 from tests.support.memory_deployment import with_another_companion
+from tests.support.payee_scenario import make_payee_scenario
 
 pytestmark = pytest.mark.anyio
 
@@ -76,6 +77,22 @@ async def test_a_failed_refund_is_retried_at_once(scene, kind):
     assert await given_back(scene, booking) == TOTAL
     assert await scene.processor_balance() == 0
     assert await scene.faults() == []
+
+
+async def test_a_payout_that_waits_for_an_account_holds_up_no_refund():
+    """A refund that the bank returned is made by a retry, although the rest of the price waits for
+    the staff member's payout account."""
+    scene = (await make_payee_scenario()).scene
+    booking = await scene.paid()
+    await scene.jump_to(booking.starts_at - 30 * HOUR)
+    await scene.fault("refund", "settled_then_failed")
+    await scene.cancel(booking)
+    await scene.drain()
+    await scene.jump_to(await scene.now() + DAY)
+    await scene.drain()
+    assert [str(one.status) for one in await scene.operations(booking)][-1] == "pending"
+    await refunds.retry_refunds(scene.ports, booking.code)
+    assert await given_back(scene, booking) == TOTAL // 2
 
 
 async def test_a_retry_that_fails_again_is_owed_again(scene):

@@ -140,6 +140,24 @@ class ClaimsContract(StoreContract):
         assert await claimed_ids(store, NOW + MINUTE) == []
         assert await claimed_ids(store, NOW + HOUR) == (await operation_ids(store, booking))[:1]
 
+    async def test_a_refund_overtakes_a_waiting_payout(self, store):
+        """A payout that waits for the staff member does not block a later refund of the booking."""
+        booking = await add_booking(
+            store, change={"orders": (make_payout_order(1), make_refund_order(2))}
+        )
+        payout, refund = await operation_ids(store, booking)
+        (first,), _ = await claim(store, limit=1)
+        await save_operation(store, evolve(first, next_at=NOW + HOUR))
+        assert [first.id, *await claimed_ids(store)] == [payout, refund]
+
+    async def test_a_refund_waits_for_a_payout_in_flight(self, store):
+        """A payout whose outcome is unknown blocks a later refund of the booking."""
+        await add_booking(store, change={"orders": (make_payout_order(1), make_refund_order(2))})
+        (first,), _ = await claim(store, limit=1)
+        waiting = evolve(first, status=OperationStatus.UNKNOWN, next_at=NOW + HOUR)
+        await save_operation(store, waiting)
+        assert await claimed_ids(store) == []
+
     async def test_one_operation_of_a_booking_runs_at_a_time(self, store):
         """A finished operation under a lease blocks the booking's next one."""
         booking = await add_booking(store, change={"orders": TWO})
