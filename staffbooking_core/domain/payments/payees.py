@@ -159,10 +159,13 @@ def apply_payee_failure(payee: Payee, error: ProcessorError, now: datetime) -> P
     )
 
 
-def reopen_refused_payee(payee: Payee, command: OpenPayee, now: datetime) -> Payee:
+def reopen_payee(
+    payee: Payee, command: OpenPayee, now: datetime, missing_ref: str | None = None
+) -> Payee:
     """The payee when the staff member asks for the page: a refused opening is tried again with the
-    present data of the person."""
-    if payee.status is not PayeeStatus.REFUSED:
+    present data of the person, and an account that is missing at the processor is replaced."""
+    is_missing = payee.ref is not None and payee.ref == missing_ref
+    if payee.status is not PayeeStatus.REFUSED and not is_missing:
         return payee
     return evolve(
         payee,
@@ -170,6 +173,9 @@ def reopen_refused_payee(payee: Payee, command: OpenPayee, now: datetime) -> Pay
         generation=payee.generation + 1,
         attempts=0,
         first_sent_at=None,
+        ref=None,
+        ready=False,
+        needs=(),
         next_at=now,
         last_error=None,
     )

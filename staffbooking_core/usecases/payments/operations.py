@@ -347,7 +347,7 @@ async def _record_failure(ports: Ports, claimed: _ClaimedOperation, error: Proce
                 ports.payments.name, ProcessorEvent(name, failed.booking_id), now
             )
         if isinstance(error, ProcessorRefused) and error.reason is RefusalCode.PAYEE_NOT_READY:
-            await _mark_payee_unready(tx, ports, failed)
+            await _request_payee_sync(tx, ports, failed)
         is_known_failure = (
             failed.status is OperationStatus.PENDING and failed.last_error == operation.last_error
         )
@@ -363,9 +363,9 @@ async def _record_failure(ports: Ports, claimed: _ClaimedOperation, error: Proce
         )
 
 
-async def _mark_payee_unready(tx: Transaction, ports: Ports, operation: Operation) -> None:
+async def _request_payee_sync(tx: Transaction, ports: Ports, operation: Operation) -> None:
     if isinstance(operation.command, PayOut):
-        await payees.mark_unready(
+        await payees.request_sync(
             tx.payees, ports.payments.name, operation.command.companion_id, ports.clock.wall()
         )
 

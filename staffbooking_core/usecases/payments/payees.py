@@ -21,7 +21,7 @@ from staffbooking_core.domain.payments.payees import (
     PayeeState,
     apply_payee_failure,
     apply_payee_state,
-    reopen_refused_payee,
+    reopen_payee,
     start_opening_attempt,
 )
 from staffbooking_core.domain.payments.processor import (
@@ -30,6 +30,7 @@ from staffbooking_core.domain.payments.processor import (
     ProcessorEvent,
     ProcessorMisconfigured,
     ProcessorRefused,
+    RefusalCode,
 )
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.ports import (
@@ -46,10 +47,10 @@ from staffbooking_core.validation import validated
 __all__ = [
     "get_payee",
     "get_payee_on_return",
-    "mark_unready",
     "open_onboarding",
     "payout_ref_of",
     "payouts_need_account",
+    "request_sync",
     "run_due_payee",
     "sync_payee",
 ]
@@ -112,7 +113,7 @@ async def open_onboarding(
 ) -> tuple[Payee, OnboardingLink]:
     """The processor's page where the staff member completes the account, a new one for each visit.
     An account that does not exist is opened first, in `country` (ISO 3166, else the policy's),
-    unless the processor knows the imported one.
+    unless the processor knows the imported one. So is one that was deleted at the processor.
 
     Locks the user to store the payee; the processor is called outside of transactions. Raises
     RuleBroken `payout_account_refused`, after which it may be requested again, and
@@ -121,9 +122,13 @@ async def open_onboarding(
     deadline = ports.clock.wall() + ports.policy.processor_inline_timeout
     try:
         imported = await _imported_payee(ports, actor.user_id, deadline)
-        payee = await _save_requested_payee(ports, actor.user_id, country, imported)
-        if payee.ref is None:
-            payee = await _wait_until_open(ports, payee, deadline)
+        payee = await _opened_payee(ports, actor.user_id, country, deadline, imported)
+        try:
+            return payee, await _onboarding_link(ports, payee, deadline)
+        except ProcessorRefused as error:
+            if error.reason is not RefusalCode.MISSING:
+                raise
+        payee = await _opened_payee(ports, actor.user_id, country, deadline, missing_ref=payee.ref)
         return payee, await _onboarding_link(ports, payee, deadline)
     except ProcessorRefused as error:
         raise RuleBroken("payout_account_refused", REFUSED_MESSAGE) from error
@@ -158,8 +163,26 @@ async def _imported_ref(
     return ref
 
 
+async def _opened_payee(
+    ports: Ports,
+    user_id: int,
+    country: str | None,
+    deadline: datetime,
+    imported: PayeeState | None = None,
+    missing_ref: str | None = None,
+) -> Payee:
+    """The payee once it is open; a new one in place of that with `missing_ref`. Raises as
+    `_wait_until_open`."""
+    payee = await _save_requested_payee(ports, user_id, country, imported, missing_ref)
+    return payee if payee.ref is not None else await _wait_until_open(ports, payee, deadline)
+
+
 async def _save_requested_payee(
-    ports: Ports, user_id: int, country: str | None, imported: PayeeState | None
+    ports: Ports,
+    user_id: int,
+    country: str | None,
+    imported: PayeeState | None,
+    missing_ref: str | None,
 ) -> Payee:
     """The stored payee. From now on the worker opens it even if this call fails."""
 
@@ -168,7 +191,7 @@ async def _save_requested_payee(
         first = _new_payee(ports, await tx.accounts.lock_user(user_id), country)
         known = await tx.payees.payee(first.provider, user_id)
         if known is not None:
-            payee = reopen_refused_payee(known, first.command, first.created_at)
+            payee = reopen_payee(known, first.command, first.created_at, missing_ref)
         elif imported is None or await tx.payees.payee_by_ref(first.provider, imported.ref):
             payee = first
         else:
@@ -245,14 +268,13 @@ async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
     await _call_processor(ports, claimed, time_limit)
 
 
-async def mark_unready(
+async def request_sync(
     payees: PayeesWritePort, provider: str, companion_id: int, now: datetime
 ) -> None:
-    """Mark a payee as not ready after the processor said so, to be synced at once. If it is ready
-    then, the payouts that wait for it are sent."""
+    """Let the payee be synced at once, after the processor said that it is not ready."""
     payee = await payees.payee(provider, companion_id)
     if payee is not None and payee.ref is not None:
-        await payees.save_payee(evolve(payee, ready=False, next_at=now))
+        await payees.save_payee(evolve(payee, next_at=now))
 
 
 async def payout_ref_of(

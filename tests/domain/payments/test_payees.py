@@ -16,7 +16,7 @@ from staffbooking_core.domain.payments.payees import (
     PayeeStatus,
     apply_payee_failure,
     apply_payee_state,
-    reopen_refused_payee,
+    reopen_payee,
     start_opening_attempt,
 )
 from staffbooking_core.domain.payments.processor import (
@@ -211,16 +211,26 @@ def test_what_was_seen_forgets_what_failed():
 def test_who_was_refused_may_ask_again():
     """A reopened payee has a new key, is due at once, and has the person's present data."""
     better = evolve(make_payee().command, country="DE")
-    payee = reopen_refused_payee(refused(), better, NOW + HOUR)
+    payee = reopen_payee(refused(), better, NOW + HOUR)
     assert payee.status is PayeeStatus.OPENING
     assert (payee.generation, payee.attempts, payee.first_sent_at) == (2, 0, None)
     assert (payee.command, payee.next_at) == (better, NOW + HOUR)
     assert payee.last_error is None
 
 
+def test_a_missing_account_is_replaced():
+    """A payee whose account is missing at the processor is opened again, under a new key."""
+    payee = reopen_payee(opened(READY), make_payee().command, NOW + HOUR, opened().ref)
+    assert (payee.status, payee.ref, payee.generation) == (PayeeStatus.OPENING, None, 2)
+
+
+def test_an_account_that_was_replaced_meanwhile_stays():
+    """A payee with another account than the missing one stays unchanged."""
+    command = make_payee().command
+    assert reopen_payee(opened(READY), command, NOW + HOUR, "acct_other") == opened(READY)
+
+
 @pytest.mark.parametrize("payee", [make_payee(), opened(), opened(READY)])
 def test_asking_again_changes_nothing_else(payee):
     """A payee that is not refused stays unchanged."""
-    assert (
-        reopen_refused_payee(payee, evolve(make_payee().command, country="DE"), NOW + HOUR) == payee
-    )
+    assert reopen_payee(payee, evolve(make_payee().command, country="DE"), NOW + HOUR) == payee

@@ -170,6 +170,22 @@ async def test_a_refused_payout_casts_doubt_on_the_account(desk):
     assert (await desk.scene.booking(booking)).payout_status == "paid"
 
 
+async def test_a_payout_that_is_refused_again_waits_longer(desk):
+    """A payout that is refused although the account reads as ready is retried after the waits of
+    its schedule, not in a loop with the syncs."""
+    await desk.open_onboarding()
+    await desk.complete()
+    await reconciliation.deliver_sandbox_events(desk.ports)
+    booking = await desk.scene.completed()
+    await desk.scene.fault("pay_out", "refuse:payee_not_ready", 1000)
+    await desk.scene.jump_to(booking.ends_at + DAY)
+    for _ in range(10):
+        await desk.scene.drain()
+    *_, payout = await desk.scene.operations(booking)
+    assert payout.attempts == 1
+    assert await desk.status() == PayeeStatus.READY
+
+
 async def lose_events(desk, ready):
     fake = desk.processor.inner
     await fake.sandbox.add_fault("event", "drop", 1)

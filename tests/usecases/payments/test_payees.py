@@ -14,6 +14,8 @@ from staffbooking_core.domain.payments.processor import (
     OperationKeyReused,
     OutcomeUnknown,
     ProcessorMisconfigured,
+    ProcessorRefused,
+    RefusalCode,
 )
 from staffbooking_core.errors import NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.usecases.payments import payees
@@ -227,14 +229,25 @@ async def test_a_refusal_is_told_and_can_be_asked_for_anew(desk):
 
 
 async def test_a_refusal_of_the_page_is_told(desk):
-    """An account that was closed at the processor raises `payout_account_refused`."""
+    """An account that the processor has rejected raises `payout_account_refused`."""
+    await desk.open_onboarding()
+    desk.processor.errors["onboarding_link"] = ProcessorRefused(RefusalCode.INVALID)
+    with pytest.raises(RuleBroken) as caught:
+        await desk.open_onboarding()
+    assert caught.value.code == "payout_account_refused"
+    assert len(desk.processor.calls_of("open_payee")) == 1
+
+
+async def test_an_account_that_was_deleted_is_replaced(desk):
+    """The staff member whose account is missing at the processor gets the page of another one, in
+    the country that is given now."""
     await desk.open_onboarding()
     await desk.scene.ports.store.run_transaction(
         lambda tx: _lose(tx, desk.ports.payments.name, desk.staff.user_id)
     )
-    with pytest.raises(RuleBroken) as caught:
-        await desk.open_onboarding()
-    assert caught.value.code == "payout_account_refused"
+    payee, _ = await desk.open_onboarding("pt")
+    assert payee.ref != "acct_closed"
+    assert (payee.status, payee.command.country) == (PayeeStatus.INCOMPLETE, "PT")
 
 
 async def _lose(tx, provider, companion_id):
