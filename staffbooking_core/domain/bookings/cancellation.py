@@ -56,20 +56,20 @@ def calculate_refund(
     party: Party,
     price: int,
     premium: int,
+    is_insured: bool,
     starts_at: datetime,
     now: datetime,
     policy: Policy,
 ) -> CancellationRefund:
     """The refund of a paid booking that is cancelled at `now`.
 
-    The bounds are inclusive: exactly 48 h before the start is 100 %, exactly 24 h is 50 %. A
-    premium above zero means that the booking is insured.
+    The bounds are inclusive: exactly 48 h before the start is 100 %, exactly 24 h is 50 %.
     """
     percent, rule = 100, "cancelled_by_the_service"
     if party is Party.STAFF:
         rule = "cancelled_by_staff"
     elif party is Party.CUSTOMER:
-        tiers = _customer_tiers(premium > 0, policy)
+        tiers = _customer_tiers(is_insured, policy)
         tier = next((tier for tier in tiers if starts_at - now >= tier.notice), tiers[-1])
         percent, rule = tier.percent, tier.rule
     amount = apply_rate(price, percent * PARTS_PER_MILLION // 100)
@@ -87,11 +87,17 @@ class RefundTier:
 
 
 def refund_tiers(
-    *, price: int, premium: int, starts_at: datetime, now: datetime, policy: Policy
+    *,
+    price: int,
+    premium: int,
+    is_insured: bool,
+    starts_at: datetime,
+    now: datetime,
+    policy: Policy,
 ) -> tuple[RefundTier, ...]:
     """The refunds of a customer's cancellations from `now` to the start, the earliest first."""
     tiers: list[RefundTier] = []
-    for tier in _customer_tiers(premium > 0, policy):
+    for tier in _customer_tiers(is_insured, policy):
         until = starts_at - tier.notice
         if until < now:
             continue
@@ -99,6 +105,7 @@ def refund_tiers(
             party=Party.CUSTOMER,
             price=price,
             premium=premium,
+            is_insured=is_insured,
             starts_at=starts_at,
             now=until,
             policy=policy,

@@ -177,6 +177,7 @@ def cancellation_refund(
         party=party,
         price=booking.price,
         premium=booking.insurance_premium,
+        is_insured=booking.cancellation_insurance,
         starts_at=booking.starts_at,
         now=now,
         policy=policy,
@@ -267,7 +268,7 @@ def _schedule_payout(
         if 0 < owed < booking.paid_out and booking.payout_n is not None:
             result = result.with_order(ReversePayout(booking.payout_n, owed, booking.currency))
     if not result.booking.payout_left:
-        return move_payout(result, PayoutTrigger.NETTED)
+        return move_payout(result, PayoutTrigger.STANDS)
     began = booking.completed_at or inputs.now
     due_at = max(inputs.now, began + policy.payout_delay)
     return move_payout(result, PayoutTrigger.SCHEDULED).with_changes(payout_due_at=due_at)
@@ -375,7 +376,8 @@ def _lose_chargeback(
     booking = result.booking
     taken = min(booking.chargeback_amount, booking.escrow)
     premium = min(booking.insurance_premium, booking.escrow - taken)
-    fee, payout = _split_earned(booking, booking.escrow - taken - premium, policy)
+    # The rest was earned: the setting for late cancellations is not about it.
+    fee, payout = split_fee(booking.escrow - taken - premium, booking.fee_ppm)
     result = _distribute_escrow(result, Split(0, fee, premium, payout, taken), inputs, policy)
     result = move_payment(result, PaymentTrigger.CHARGEBACK_LOST)
     return _post_chargeback_loss(result, booking.chargeback_amount - taken, inputs)

@@ -27,7 +27,9 @@ class PayoutTrigger(StrEnum):
     """Nothing of a sent payout was earned, or its reversal succeeded during a dispute."""
     SENT = "sent"
     NETTED = "netted"
-    """All of it was withheld for debts."""
+    """All of it was withheld for debts of other bookings."""
+    STANDS = "stands"
+    """An earlier payout is kept, since what was claimed back of it is earned again."""
     CONFIRMED = "confirmed"
     """The processor made the payout."""
     REFUSED = "refused"
@@ -47,7 +49,7 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.SCHEDULED: S.SCHEDULED,
         T.NOTHING_EARNED: S.NONE,
         T.TAKEN_BACK: S.REVERSED,
-        T.NETTED: S.PAID,
+        T.STANDS: S.PAID,
         T.CONFIRMED: S.NONE,
         T.DISPUTED: S.NONE,
         T.APPEAL_LOST: S.NONE,
@@ -82,7 +84,7 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.SCHEDULED: S.SCHEDULED,
         T.NOTHING_EARNED: S.NONE,
         T.TAKEN_BACK: S.REVERSED,
-        T.NETTED: S.PAID,
+        T.STANDS: S.PAID,
         # A payout that was put on hold too late is made all the same.
         T.CONFIRMED: S.PAID,
         T.RESUMED: S.SCHEDULED,
@@ -95,7 +97,7 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.SCHEDULED: S.SCHEDULED,
         T.NOTHING_EARNED: S.REVERSED,
         T.TAKEN_BACK: S.REVERSED,
-        T.NETTED: S.PAID,
+        T.STANDS: S.PAID,
         T.CONFIRMED: S.REVERSED,
         T.DISPUTED: S.REVERSED,
         T.APPEAL_LOST: S.REVERSED,
@@ -116,13 +118,14 @@ PAYOUT_EVENTS: dict[PayoutStatus, EventName] = {
 
 
 def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionResult:
-    """Move the payout status by a trigger. Raises MissingTransition."""
+    """Move the payout status by a trigger. Raises MissingTransition. A payout that stands is no
+    news: it was told when it was made."""
     status = result.booking.payout_status
     if trigger not in PAYOUT_TRANSITIONS[status]:
         raise MissingTransition(f"{trigger} of a payout that is {status}")
     to_status = PAYOUT_TRANSITIONS[status][trigger]
     result = result.with_changes(payout_status=to_status)
-    if to_status is status:
+    if to_status is status or trigger is PayoutTrigger.STANDS:
         return result
     notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
     event = PAYOUT_EVENTS.get(to_status, result.event)

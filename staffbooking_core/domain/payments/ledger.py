@@ -223,6 +223,12 @@ def manual_movement_key(kind: MovementKind, ref: str) -> str:
     return f"manual:{kind}:{ref}"
 
 
+def has_manual_movement(kind: MovementKind, postings: Iterable[Posting]) -> bool:
+    """Whether a movement of this kind was made by hand."""
+    prefix = manual_movement_key(kind, "")
+    return any(posting.key.startswith(prefix) for posting in postings)
+
+
 def suspense_posting(booking_id: int, payment_ref: str, amount: int, at: datetime) -> Posting:
     """A payment of a wrong amount or currency waits in suspense for an operator."""
     legs = {Account.PROCESSOR_BALANCE: amount, Account.SUSPENSE: -amount}

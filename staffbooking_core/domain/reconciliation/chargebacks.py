@@ -8,9 +8,10 @@ For a chargeback of the booking's own payment:
    that the processor refused meanwhile are ordered again.
 3. If it is lost, refunds that failed are covered by the bank and become void.
 4. A verdict that changes later (an appeal) moves the money to suspense, and alerts the operators.
+   An earlier chargeback's may change too, while a later one is the present one.
 
 A chargeback of an extra payment (late, duplicate or of a wrong amount) changes postings only, and
-its changed verdicts are booked as in step 4.
+orders its refused refunds again if it is won; its changed verdicts are booked as in step 4.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
     Booking,
+    PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
@@ -68,10 +70,12 @@ def _reconcile_own_chargeback(
 
     if booking.chargeback_ref != chargeback.ref:
         withdrawal_key = ledger.chargeback_key(chargeback.ref, "out")
-        if booking.chargeback_status is ChargebackStatus.OPEN or not reconciliation.claim_keys(
-            withdrawal_key
-        ):
+        if withdrawal_key in reconciliation.posting_keys:
+            yield from _reconcile_changed_verdict(booking, chargeback, reconciliation)
             return
+        if booking.chargeback_status is ChargebackStatus.OPEN:
+            return
+        reconciliation.claim_keys(withdrawal_key)
         result = apply_trigger(Trigger.CHARGEBACK, ChargebackStatus.OPEN)
         booking = result.booking
         yield ReconciledFact(result)
@@ -90,22 +94,32 @@ def _reconcile_own_chargeback(
         _count_losses(result, reconciliation)
         yield ReconciledFact(result)
         if chargeback.status is ChargebackStatus.WON:
-            yield from _reorder_refused_refunds(booking, reconciliation)
+            yield from _reorder_refused_refunds(booking, chargeback.payment_ref, reconciliation)
         yield from _settle_refunds_by_bank(booking, chargeback, reconciliation)
 
 
 def _reconcile_changed_verdict(
     booking: Booking, chargeback: Chargeback, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """Step 4. A payout that is not made yet is frozen if the appeal was lost."""
-    if chargeback.status is ChargebackStatus.OPEN:
+    """Step 4; nothing if the booked verdict stands. A payout that is not made yet is put on hold if
+    the appeal was lost."""
+    change = _verdict_change(chargeback, reconciliation)
+    if chargeback.status is ChargebackStatus.OPEN or not change:
         return
-    won = chargeback.status is ChargebackStatus.WON
-    balance_change = booking.chargeback_amount if won else -booking.chargeback_amount
-    result = record_fact(booking, chargeback_status=chargeback.status)
-    if not won:
+    is_present = chargeback.ref == booking.chargeback_ref
+    fields = {"chargeback_status": chargeback.status} if is_present else {}
+    result = record_fact(booking, **fields)
+    if chargeback.status is ChargebackStatus.LOST:
         result = move_payout(result, PayoutTrigger.APPEAL_LOST)
-    yield _book_changed_verdict(result, chargeback, balance_change, reconciliation)
+        if result.booking.payout_status is PayoutStatus.FROZEN:
+            result = result.with_changes(payout_held=True, payout_hold_lifted=False)
+    yield _book_changed_verdict(result, chargeback, change, reconciliation)
+
+
+def _verdict_change(chargeback: Chargeback, reconciliation: ReconciliationState) -> int:
+    """What the verdict changes the platform's balance by, beyond what is booked of it."""
+    balance = 0 if chargeback.status is ChargebackStatus.WON else -chargeback.amount
+    return balance - reconciliation.balance_by_chargeback_ref[chargeback.ref]
 
 
 def _book_changed_verdict(
@@ -123,16 +137,15 @@ def _book_changed_verdict(
 
 
 def _reorder_refused_refunds(
-    booking: Booking, reconciliation: ReconciliationState
+    booking: Booking, payment_ref: str, reconciliation: ReconciliationState
 ) -> Iterator[ReconciledFact]:
-    """Order the refunds again that were refused while the chargeback was open."""
-    own = booking.intent and booking.intent.payment_ref
+    """Order the payment's refunds again that were refused while the chargeback was open."""
     refused = [
         operation
         for operation in failed_refunds(list(reconciliation.operations.values()))
         if isinstance(operation.command, RefundPayment)
         and operation.status is OperationStatus.REFUSED
-        and operation.command.payment_ref == own
+        and operation.command.payment_ref == payment_ref
         # Each is ordered again once, also if one snapshot has two verdicts.
         and reconciliation.claim_keys(f"again:{operation.id}")
     ]
@@ -163,7 +176,9 @@ def _reconcile_extra_payment_chargeback(
         booking = result.booking
         _count_losses(result, reconciliation)
         yield ReconciledFact(result)
-    elif change := (0 if won else -amount) - reconciliation.balance_by_chargeback_ref[ref]:
+        if won:
+            yield from _reorder_refused_refunds(booking, chargeback.payment_ref, reconciliation)
+    elif change := _verdict_change(chargeback, reconciliation):
         fact = _book_changed_verdict(record_fact(booking), chargeback, change, reconciliation)
         booking = fact.result.booking
         yield fact

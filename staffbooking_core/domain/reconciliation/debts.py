@@ -5,6 +5,8 @@ A debt (`owed_by_staff`) is the part of a payout that the staff member may not k
 1. A reversal claims the money at the processor.
 2. Where the processor refuses the reversal, later payouts are reduced by the debt: the payer's
    booking withholds the amount, and the debtor's booking records it as repaid.
+3. Where an operator has reversed the payout by hand, the money is back and in suspense: the debt is
+   left to operators.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ class Debt:
 
     booking: Booking
     operations: tuple[Operation, ...]
+    was_reversed_by_hand: bool = False
 
     @property
     def can_be_netted(self) -> bool:
         """Whether the debt is final and no reversal is expected to settle it: the booking has
-        ended, no reversal is in flight, and a pending one was refused before."""
+        ended, no reversal was made by hand or is in flight, and a pending one was refused
+        before."""
         reversals = [one for one in self.operations if one.kind is OperationKind.REVERSE_PAYOUT]
         waiting = [one for one in reversals if not one.is_finished]
-        return self.booking.status in ENDED_STATUSES and all(
+        is_final = self.booking.status in ENDED_STATUSES and not self.was_reversed_by_hand
+        return is_final and all(
             one.status is OperationStatus.PENDING and one.generation > 1 for one in waiting
         )
 
@@ -52,7 +57,8 @@ def net_debts(payer: Booking, debts: Sequence[Debt], now: datetime) -> list[Tran
     results: list[TransitionResult] = []
     for debt in debts:
         amount = min(payer.payout_left, debt.booking.owed_by_staff)
-        if amount > 0 and debt.can_be_netted:
+        is_same_currency = debt.booking.currency == payer.currency
+        if amount > 0 and is_same_currency and debt.can_be_netted:
             withheld = _withhold_for_debt(payer, amount, now)
             payer = withheld.booking
             results += [withheld, _repay_debt(debt, amount, now)]

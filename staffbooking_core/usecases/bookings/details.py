@@ -79,6 +79,7 @@ async def get_details(ports: Ports, actor: Actor, booking_id: int) -> BookingDet
         terms = refund_tiers(
             price=booking.price,
             premium=booking.insurance_premium,
+            is_insured=booking.cancellation_insurance,
             starts_at=booking.starts_at,
             now=now,
             policy=policy,

@@ -71,6 +71,7 @@ def _quote_record(
     tiers = refund_tiers(
         price=price.price,
         premium=price.insurance_premium,
+        is_insured=command.cancellation_insurance,
         starts_at=interval.starts_at,
         now=now,
         policy=policy,

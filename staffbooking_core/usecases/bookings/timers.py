@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
 from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
 from staffbooking_core.domain.bookings.timers import next_timer
+from staffbooking_core.domain.payments import ledger
+from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
 from staffbooking_core.domain.reconciliation.debts import Debt
 from staffbooking_core.errors import StaffbookingError, StoreUnavailable
@@ -105,7 +107,9 @@ async def _net_debts(
         indebted_booking = await tx.bookings.lock_booking(indebted_id)
         if indebted_booking is not None and indebted_booking.id != payer.id:
             operations = await tx.operations.operations_of(indebted_id)
-            debts.append(Debt(indebted_booking, tuple(operations)))
+            postings = await tx.ledger.postings_of(indebted_id)
+            by_hand = ledger.has_manual_movement(MovementKind.REVERSAL, postings)
+            debts.append(Debt(indebted_booking, tuple(operations), by_hand))
     known = {payer.id: payer, **{debt.booking.id: debt.booking for debt in debts}}
     for result in reconciliation_debts.net_debts(payer, debts, now):
         booking_id = result.booking.id

@@ -17,12 +17,22 @@ from staffbooking_core.domain.shared.money import MAX_AMOUNT_MINOR_UNITS
 MICRO = timedelta(microseconds=1)
 
 
-def refund(before, by=Party.CUSTOMER, price=10_000, premium=0, policy=POLICY, starts_at=NOW):
-    """The refund of a cancellation this long before the start."""
+def refund(
+    before,
+    by=Party.CUSTOMER,
+    price=10_000,
+    premium=0,
+    is_insured=None,
+    policy=POLICY,
+    starts_at=NOW,
+):
+    """The refund of a cancellation this long before the start; insured with a premium, if it is not
+    said otherwise."""
     return calculate_refund(
         party=by,
         price=price,
         premium=premium,
+        is_insured=premium > 0 if is_insured is None else is_insured,
         starts_at=starts_at,
         now=starts_at - before,
         policy=policy,
@@ -58,6 +68,11 @@ def test_insurance_gives_half_at_the_last_moment(before, percent):
     assert refund(before, premium=500) == CancellationRefund(
         percent, 5_000, "24_to_48_hours" if before >= 24 * HOUR else "under_24_hours_insured"
     )
+
+
+def test_an_insurance_without_a_premium_is_one():
+    """An insured booking whose premium is zero gets the half of a late cancellation back."""
+    assert refund(HOUR, is_insured=True).rule == "under_24_hours_insured"
 
 
 def test_a_full_refund_returns_the_premium():

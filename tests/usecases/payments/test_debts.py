@@ -90,6 +90,27 @@ async def test_a_debt_is_kept_from_the_next_payout(scene):
     assert await scene.processor_balance() == FEE + 0
 
 
+async def test_a_payout_reversed_by_hand_is_not_withheld_again(scene):
+    """The debt of a payout that an operator has reversed at the processor is not withheld."""
+    booking = await scene.paid_out()
+    await scene.ports.payments.dashboard.reverse_payout(booking.id, PAYOUT)
+    await scene.drain()
+    await scene.charge_back(booking, "lost")
+    await scene.settle_down()
+    payer = await pay_out(scene)
+    assert (payer.netted, await sent(scene, payer)) == (0, [PAYOUT])
+    assert await scene.faults() == []
+
+
+async def test_a_debt_in_another_currency_is_not_withheld(scene):
+    """A debt in another currency than the payout's is not withheld."""
+    debtor = await owing(scene)
+    foreign = evolve(debtor, currency="jpy")
+    payer = await scene.completed(event_date=await in_days(scene, 4))
+    debt = debts.Debt(foreign, tuple(await scene.operations(debtor)))
+    assert debts.net_debts(payer, [debt], await scene.now()) == []
+
+
 async def test_a_payout_that_is_larger_is_sent_in_part(scene):
     """Of a payout larger than the debt, the staff member gets the rest."""
     debtor = await owing(scene)

@@ -215,3 +215,20 @@ async def test_the_refund_of_a_late_payment_is_retried_too(scene):
     assert (retried.cancel_reason, retried.payment_status) == ("expired", "refunded")
     assert await scene.processor_balance() == 0
     assert await scene.faults() == []
+
+
+async def test_the_refund_of_a_late_payment_is_made_when_we_win(scene):
+    """The refund of a late payment that was refused as disputed is made when we win."""
+    booking = await scene.accepted()
+    await scene.jump_to(booking.starts_at - HOUR)
+    await scene.simulate_checkout(booking)
+    await scene.jump_to(booking.starts_at)
+    await timers.fire_due_timers(scene.ports)
+    await scene.ports.sandbox.chargeback(booking.id, "open")
+    await scene.settle_down()
+    assert await orders(scene, booking) == [("refused", "")]
+    await scene.charge_back(booking, "won")
+    await scene.settle_down()
+    assert await orders(scene, booking) == [("refused", ""), ("done", "settled")]
+    assert await scene.processor_balance() == 0
+    assert await scene.faults() == []
