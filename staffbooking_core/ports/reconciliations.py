@@ -53,6 +53,10 @@ class ReconciliationsWritePort(ReconciliationsReadPort, Protocol):
         time."""
         ...
 
+    async def renew_reconciliation(self, run_id: int, lease: Lease) -> None:
+        """Prolong the claim of a run. Raises Conflict where it was lost."""
+        ...
+
     async def finish_reconciliation(self, run: ReconciliationRun) -> None:
         """Save the result of a run, which nobody claims again."""
         ...

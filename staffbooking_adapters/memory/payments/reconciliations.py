@@ -10,8 +10,10 @@ from attrs import frozen
 from staffbooking_adapters.memory.state import (
     MemoryTransaction,
     ReconciliationRow,
+    holds_lease,
     is_lease_active,
 )
+from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, ReconciliationRun
 
 
@@ -42,6 +44,12 @@ class ReconciliationsWriter(ReconciliationsReader):
                 rows[number] = ReconciliationRow(row.run, lease)
                 return row.run
         return None
+
+    async def renew_reconciliation(self, run_id: int, lease: Lease) -> None:
+        row = self.tx.state.reconciliations.get(run_id)
+        if row is None or not holds_lease(row.lease, lease):
+            raise Conflict("reconciliation")
+        self.tx.state.reconciliations[run_id] = ReconciliationRow(row.run, lease)
 
     async def finish_reconciliation(self, run: ReconciliationRun) -> None:
         self.tx.state.reconciliations[run.id] = ReconciliationRow(run)

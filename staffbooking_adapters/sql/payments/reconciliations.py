@@ -11,13 +11,16 @@ from sqlalchemy import bindparam, insert, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.leases import (
+    LEASE_VALUES,
     RELEASED_LEASE_VALUES,
     claim_with_lease,
+    is_held_by_caller,
     lease_parameters,
 )
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.schema.payments import is_unfinished_run, reconciliation_runs
+from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Lease, ReconciliationRun
 
 _COLUMNS = tuple(reconciliation_runs.c[field.name] for field in fields(ReconciliationRun))
@@ -35,9 +38,16 @@ ADD_RUN = Statement(
 CLAIM_RUN = claim_with_lease(
     reconciliation_runs, is_unfinished_run, [reconciliation_runs.c.id], limit=1, returning=_COLUMNS
 )
+_IS_RUN = reconciliation_runs.c.id == bindparam("run_id")
+RENEW_RUN = Statement(
+    update(reconciliation_runs)
+    .where(_IS_RUN, is_held_by_caller(reconciliation_runs))
+    .values(LEASE_VALUES)
+    .returning(reconciliation_runs.c.id)
+)
 FINISH_RUN = Statement(
     update(reconciliation_runs)
-    .where(reconciliation_runs.c.id == bindparam("run_id"))
+    .where(_IS_RUN)
     .values(
         {name: bindparam(name, type_=reconciliation_runs.c[name].type) for name in _RESULT}
         | {**RELEASED_LEASE_VALUES}
@@ -77,6 +87,13 @@ class ReconciliationsWriter(ReconciliationsReader):
     async def claim_reconciliation(self, now: datetime, lease: Lease) -> ReconciliationRun | None:
         rows = await self.connection.fetch_all(CLAIM_RUN, now=now, **lease_parameters(lease))
         return _to_run(rows[0]) if rows else None
+
+    async def renew_reconciliation(self, run_id: int, lease: Lease) -> None:
+        renewed = await self.connection.fetch_value(
+            RENEW_RUN, run_id=run_id, held_by=lease.token, **lease_parameters(lease)
+        )
+        if renewed is None:
+            raise Conflict("reconciliation")
 
     async def finish_reconciliation(self, run: ReconciliationRun) -> None:
         result = {name: getattr(run, name) for name in _RESULT}

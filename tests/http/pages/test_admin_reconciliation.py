@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
+from staffbooking_adapters.testing.builders import MINUTE
 from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.usecases.payments import reconciliation_runs, statement
 from tests.http.deployment import HttpDeployment
@@ -78,3 +81,21 @@ async def test_the_page_is_for_operators(world: HttpDeployment) -> None:
     assert (await customer.post(PATH)).status_code == 404
     assert (await (await operator(world)).post(PATH)).status_code == 403
     assert await reconciliation_runs.list_runs(world.ports) == []
+
+
+async def test_a_long_run_is_made_by_one_worker(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose batches take hours together stays with the worker that has begun it."""
+    others: list[int] = []
+
+    async def slow(_: object) -> AsyncIterator[statement.ReconciliationProgress]:
+        for batch in range(30):
+            world.clock.advance(5 * MINUTE)
+            others.append(await reconciliation_runs.make_asked_run(world.ports))
+            yield statement.ReconciliationProgress(checked=batch)
+
+    monkeypatch.setattr(reconciliation_runs, "reconcile_statement", slow)
+    await reconciliation_runs.ask_for_run(world.ports, None)
+    assert await reconciliation_runs.make_asked_run(world.ports) == 1
+    assert others == [0] * 30

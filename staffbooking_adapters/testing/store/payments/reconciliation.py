@@ -42,6 +42,7 @@ from staffbooking_core.domain.payments.operations import (
 )
 from staffbooking_core.domain.payments.processor import RefundPayment
 from staffbooking_core.domain.reconciliation.statement import CashPostings
+from staffbooking_core.errors import Conflict
 from staffbooking_core.ports import Backlog
 
 FINE = NOW + timedelta(microseconds=123_456)
@@ -74,6 +75,16 @@ async def finish_event(store, event):
         await tx.inbox.finish_event("fake", event.event_id, lease, None)
 
     await store.run_transaction(unit)
+
+
+async def claim_run(store, now, lease):
+    return await store.run_transaction(
+        lambda tx: tx.reconciliations.claim_reconciliation(now, lease)
+    )
+
+
+async def renew_run(store, run, lease):
+    await store.run_transaction(lambda tx: tx.reconciliations.renew_reconciliation(run.id, lease))
 
 
 # Cash -------------------------------------------------------------------------------------
@@ -380,3 +391,24 @@ class ReconciliationContract(StoreContract):
             change={"due": None},
         )
         assert await backlog(store) == ([] if seconds is None else [Backlog("payout", 1, seconds)])
+
+    # Runs ---------------------------------------------------------------------------------
+
+    async def test_the_claim_of_a_run_can_be_prolonged(self, store):
+        """A run whose claim was prolonged cannot be claimed at the former end of the claim."""
+        await store.run_transaction(lambda tx: tx.reconciliations.add_reconciliation(NOW, None))
+        lease = make_lease(NOW)
+        run = await claim_run(store, NOW, lease)
+        await renew_run(store, run, evolve(lease, until=lease.until + HOUR))
+        assert await claim_run(store, lease.until, make_lease(lease.until)) is None
+        assert await claim_run(store, lease.until + HOUR, make_lease(NOW + DAY)) == run
+
+    async def test_a_lost_claim_of_a_run_cannot_be_prolonged(self, store):
+        """Prolonging a claim that another worker has taken over, or of no run, is a conflict."""
+        await store.run_transaction(lambda tx: tx.reconciliations.add_reconciliation(NOW, None))
+        lost = make_lease(NOW)
+        run = await claim_run(store, NOW, lost)
+        await claim_run(store, lost.until, make_lease(lost.until))
+        for claimed in (run, evolve(run, id=run.id + 1)):
+            with pytest.raises(Conflict):
+                await renew_run(store, claimed, lost)
