@@ -52,7 +52,8 @@ class _StatementDraft:
 
     text: DraftText = ""
     after: DraftText = ""
-    """The number of statements on the page with the form."""
+    """The dispute on the page with the form, and how many statements it had: a text may be repeated
+    in a later dispute."""
 
 
 @get("/bookings/{number:str}/problem")

@@ -284,6 +284,7 @@ def _dispute_context(details: BookingDetails) -> dict[str, Any] | None:
     currency = Currency(details.booking.currency)
     kinds = {file.id: file for file in details.files}
     record: dict[str, Any] = {**dispute_record(found.dispute, found.statements, currency)}
+    record["number"] = details.booking.dispute_number
     record["statements"] = [
         {**statement, "files": _file_views(statement["files"], kinds)}
         for statement in record["statements"]

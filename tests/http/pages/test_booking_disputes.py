@@ -118,6 +118,19 @@ async def test_a_statement_sent_twice_is_made_once(world: HttpDeployment) -> Non
     assert [each["text"] for each in made] == ["Closed early", "They asked me to", "And paid me"]
 
 
+async def test_a_later_dispute_may_repeat_a_text(world: HttpDeployment) -> None:
+    """After a withdrawal, the texts of the earlier dispute open another one and are stated in
+    it."""
+    path, customer, _ = await over(world)
+    for _ in range(3):
+        for text in ("Closed early", "I want half of it back"):
+            assert (await state(customer, path, text)).status_code == 303
+        made = json_body(await customer.get(f"{path}/dispute"))["dispute"]["statements"]
+        assert [each["text"] for each in made] == ["Closed early", "I want half of it back"]
+        await press(customer, f"{path}/return", "withdraw")
+        assert await status(customer, path) == "paid"
+
+
 async def test_a_text_survives_the_end_of_its_session(world: HttpDeployment) -> None:
     """A form with a file that comes after the session ended is kept without its file, whatever the
     file's size, and is taken once its author has signed in."""
