@@ -182,6 +182,10 @@ class WebhookEndpoint:
             self, active=True, consecutive_failures=0, disabled_at=None, disabled_reason=None
         )
 
+    def delete(self, now: datetime) -> WebhookEndpoint:
+        """Delete the endpoint with its secrets."""
+        return evolve(self, active=False, deleted_at=now, secrets=EndpointSecrets(b""))
+
 
 @frozen
 class DeliveryAttempt:

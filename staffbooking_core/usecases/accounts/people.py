@@ -21,7 +21,14 @@ from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.errors import NotFound, RuleBroken
-from staffbooking_core.ports import BookingQuery, PeopleQuery, Ports, ReadView, Transaction
+from staffbooking_core.ports import (
+    BookingQuery,
+    PeopleQuery,
+    Ports,
+    ReadView,
+    Transaction,
+    WebhooksWritePort,
+)
 from staffbooking_core.validation import validated
 
 __all__ = ["PeopleFilter", "PeoplePage", "PersonFile", "find_people", "get_person", "set_role"]
@@ -162,8 +169,9 @@ async def _count_sessions(ports: Ports, view: ReadView, user: User) -> int:
 
 @validated
 async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> User:
-    """Make a customer an operator, or an operator a customer; all sessions of the account end.
-    Locks the user.
+    """Make a customer an operator, or an operator a customer; all sessions of the account end. The
+    webhooks of an operator, whose deliveries are of all bookings, are deleted. Locks the user, then
+    the endpoints.
 
     Raises NotFound, and RuleBroken `own_role` for the operator's own account, or `role_is_fixed` to
     or from the role of a staff member, to which a profile and bookings belong.
@@ -181,6 +189,15 @@ async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> Use
         if changed != held:
             await tx.accounts.save_user(changed)
             await tx.accounts.end_sessions_of(user_id)
+            if held.role is Role.ADMIN:
+                await _delete_endpoints_of(tx.webhooks, user_id, ports.clock.wall())
         return changed
 
     return await ports.store.run_transaction(unit)
+
+
+async def _delete_endpoints_of(webhooks: WebhooksWritePort, owner_id: int, now: datetime) -> None:
+    for each in await webhooks.endpoints_of(owner_id):
+        if (endpoint := await webhooks.lock_endpoint(each.id)) is not None:
+            await webhooks.cancel_deliveries(endpoint.id, now)
+            await webhooks.save_endpoints([endpoint.delete(now)])

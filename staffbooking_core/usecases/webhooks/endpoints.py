@@ -205,7 +205,7 @@ async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
     async def work(tx: Transaction, endpoint: WebhookEndpoint) -> WebhookEndpoint:
         now = ports.clock.wall()
         await tx.webhooks.cancel_deliveries(endpoint.id, now)
-        return _deleted(endpoint, now)
+        return endpoint.delete(now)
 
     await _update_endpoint(ports, user, endpoint_id, work)
 
@@ -214,12 +214,8 @@ async def erase_endpoint(webhooks: WebhooksWritePort, endpoint_id: int, now: dat
     """Delete an endpoint of an erased user, including its address. Locks the endpoint."""
     if (endpoint := await webhooks.lock_endpoint(endpoint_id)) is not None:
         await webhooks.cancel_deliveries(endpoint_id, now)
-        erased = evolve(_deleted(endpoint, now), url="https://erased.invalid", description=None)
+        erased = evolve(endpoint.delete(now), url="https://erased.invalid", description=None)
         await webhooks.save_endpoints([erased])
-
-
-def _deleted(endpoint: WebhookEndpoint, now: datetime) -> WebhookEndpoint:
-    return evolve(endpoint, active=False, deleted_at=now, secrets=EndpointSecrets(b""))
 
 
 @validated

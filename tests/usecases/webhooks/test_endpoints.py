@@ -32,6 +32,7 @@ from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBrok
 from staffbooking_core.inputs import ChangeWebhook, CreateWebhook
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import privacy
+from staffbooking_core.usecases.accounts import people
 from staffbooking_core.usecases.bookings import disabling
 from staffbooking_core.usecases.webhooks import deliveries, delivery_log, endpoints, feed
 from staffbooking_core.usecases.webhooks.deliveries import WEBHOOK_SECRET_PURPOSE
@@ -160,6 +161,33 @@ async def test_a_deleted_endpoint_forgets_its_secrets(
         each if each in ended else CANCELLED for each in reversed(DeliveryStatus)
     ]
     assert await post.deliver() == 0
+
+
+async def test_the_endpoints_of_a_former_operator_are_deleted(post: WebhookScenario) -> None:
+    """Deliveries of other people's bookings are neither sent nor shown once their receiver is no
+    operator, whatever the subscription; a customer who becomes one keeps the endpoints."""
+    store = post.ports.store
+    operator, other = await add_user(store, role=Role.ADMIN), await add_user(store, role=Role.ADMIN)
+    person = await add_subscriber(store)
+    await people.set_role(post.ports, person.id, Role.ADMIN, operator.id)
+    paused = await post.add_endpoint(owner=person, active=False)
+    served = await post.add_endpoint(owner=person)
+    others = await post.add_endpoint(owner=other)
+    for each in (served, others):
+        post.set_response(each, 200)
+    await add_event(store)
+    await deliveries.publish_events(post.ports)
+    former = await people.set_role(post.ports, person.id, Role.CUSTOMER, operator.id)
+    assert await endpoints.list_endpoints(post.ports, former) == []
+    assert await post.deliver() == 1
+    assert await post.delivery_statuses(others) == [SUCCEEDED]
+    for each in (paused, served):
+        assert await post.delivery_statuses(each) == [CANCELLED]
+        with pytest.raises(NotFound):
+            await delivery_log.list_deliveries(post.ports, former, each.id, 1, 10)
+    kept = await post.add_endpoint(owner=former)
+    await people.set_role(post.ports, person.id, Role.ADMIN, operator.id)
+    assert [each.id for each in await endpoints.list_endpoints(post.ports, former)] == [kept.id]
 
 
 @pytest.mark.parametrize("who", ["owner", "operator"])
