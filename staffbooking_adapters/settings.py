@@ -317,15 +317,26 @@ def _check_exposure(
 
 
 def _parse_base_url(text: str) -> str:
-    parts = urlsplit(text)
-    is_web = parts.scheme in ("http", "https") and parts.hostname
-    if not is_web or parts.query or parts.fragment:
+    """The address as browsers write it in `Origin`: in lower case, without a default port."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError("must have a valid host, and a port from 0 to 65535") from None
+    scheme, host = parts.scheme, parts.hostname
+    if scheme not in _DEFAULT_PORTS or not host or parts.query or parts.fragment:
         raise ValueError("must be an address such as https://booking.example")
     if parts.username is not None or not _BASE_PATH.fullmatch(parts.path):
         raise ValueError("must be a scheme and a host, and may have a path such as /booking")
-    return text.rstrip("/")
+    if not _BASE_HOST.fullmatch(host):
+        raise ValueError("must have a host in ASCII, such as xn--mnchen-3ya.example")
+    shown_host = f"[{host}]" if ":" in host else host
+    shown_port = "" if port in (None, _DEFAULT_PORTS[scheme]) else f":{port}"
+    return f"{scheme}://{shown_host}{shown_port}{parts.path.rstrip('/')}"
 
 
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_BASE_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
 

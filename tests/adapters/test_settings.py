@@ -85,10 +85,20 @@ def test_values_are_read() -> None:
     assert settings.processor == FakeProcessorSettings(manual_payees=True)
 
 
-def test_a_base_url_may_have_a_path() -> None:
-    """The path of a base URL is kept without its trailing slash."""
-    settings = load(BASE_URL="https://example.test/staff/booking/")
-    assert settings.policy.base_url == "https://example.test/staff/booking"
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://example.test/staff/Booking/", "https://example.test/staff/Booking"),
+        ("HTTPS://Example.Test:443/", "https://example.test"),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("http://example.test:443", "http://example.test:443"),
+        ("https://[::1]:8443", "https://[::1]:8443"),
+    ],
+)
+def test_a_base_url_is_as_browsers_write_it(given: str, kept: str) -> None:
+    """Scheme and host are in lower case, a default port is left out; a path is kept without its
+    trailing slash."""
+    assert load(BASE_URL=given).policy.base_url == kept
 
 
 @pytest.mark.parametrize(
@@ -103,6 +113,8 @@ def test_a_base_url_may_have_a_path() -> None:
         ("BASE_URL", "https://example.test/a#b"),
         ("BASE_URL", "https://me:pw@example.test"),
         ("BASE_URL", "nonsense"),
+        ("BASE_URL", "https://münchen.example"),
+        ("BASE_URL", "https://example.test:99999"),
         ("SECRET_KEY", "short"),
         ("SECRET_KEY", ""),
         ("SECRET_KEY", f"{SECRET},"),
