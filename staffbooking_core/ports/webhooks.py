@@ -156,8 +156,8 @@ class WebhooksReadPort(Protocol):
     async def failed_deliveries(
         self, endpoint_id: int, since: datetime, limit: int
     ) -> Sequence[Delivery]:
-        """Up to `limit` failed deliveries of an endpoint that were created at `since` or later,
-        the newest first."""
+        """Up to `limit` failed deliveries of an endpoint with an attempt at `since` or later, the
+        newest first. `since` is wall time."""
         ...
 
     async def attempts_of(self, delivery_id: int) -> Sequence[DeliveryAttempt]:

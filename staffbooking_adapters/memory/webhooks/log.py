@@ -48,7 +48,7 @@ def find_deliveries(
 
 def failed_deliveries(state: MemoryState, endpoint_id: int, since: datetime) -> list[Delivery]:
     failed = find_deliveries(state, endpoint_id, DeliveryGroup.FAILED, None)
-    return [row.delivery for row in failed if row.delivery.created_at >= since]
+    return [row.delivery for row in failed if any(each.at >= since for each in row.attempts)]
 
 
 def count_deliveries(state: MemoryState, endpoint_id: int) -> Mapping[DeliveryStatus, int]:

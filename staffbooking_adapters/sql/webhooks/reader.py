@@ -15,6 +15,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     case,
+    exists,
     func,
     select,
     union_all,
@@ -157,14 +158,12 @@ COUNT_DELIVERIES = Statement(
 @cache
 def failed_deliveries(size: int) -> Statement:
     is_failed = deliveries.c.status == DeliveryStatus.FAILED
+    is_attempted = exists().where(
+        attempts.c.delivery_id == deliveries.c.id, attempts.c.at >= bindparam("since")
+    )
     return Statement(
         select(*DELIVERY_COLUMNS)
-        .where(
-            _IS_OF_ENDPOINT,
-            is_open_or_failed,
-            is_failed,
-            deliveries.c.created_at >= bindparam("since"),
-        )
+        .where(_IS_OF_ENDPOINT, is_open_or_failed, is_failed, is_attempted)
         .order_by(deliveries.c.id.desc())
         .limit(size)
     )

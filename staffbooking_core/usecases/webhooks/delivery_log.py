@@ -156,8 +156,8 @@ async def redeliver(
 
 @validated
 async def redeliver_failed(ports: Ports, user: User, endpoint_id: int, since: datetime) -> int:
-    """Send the failed deliveries of an endpoint again that were created at `since` or later, as
-    `redeliver` does: the newest 500 of them. Returns how many.
+    """Send the deliveries of an endpoint again that have failed at `since` or later, which is wall
+    time, as `redeliver` does: the newest 500 of them. Returns how many.
 
     Locks the endpoint, then the deliveries. Raises NotFound.
     """

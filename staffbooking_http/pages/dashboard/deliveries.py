@@ -129,7 +129,7 @@ async def redeliver_failed(request: PageRequest) -> Redirect:
     visit, form = await open_form(request, of_webhooks=True)
     number, hours = visit.call.path_id("Webhook"), read_values(form).text("hours")
     chosen = int(hours) if hours in map(str, _REDELIVERY_HOURS) else _REDELIVERY_HOURS[0]
-    since = await visit.ports.clock.business() - timedelta(hours=chosen)
+    since = visit.ports.clock.wall() - timedelta(hours=chosen)
     count = await delivery_log.redeliver_failed(visit.ports, visit.user, number, since)
     return lead_to(endpoint_path(number), "redelivered" if count else "nothing")
 

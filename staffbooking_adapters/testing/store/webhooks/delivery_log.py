@@ -94,24 +94,17 @@ class DeliveryLogContract(StoreContract):
         assert not await read_store(store, lambda view: view.webhooks.delivery_counts(empty.id))
 
     async def test_failed_deliveries_are_found_since_a_time(self, store):
-        """The newest failed deliveries that were created at a time or later are found first, up to
-        the limit."""
+        """Failed deliveries with an attempt at a time or later are found, the newest first and up
+        to the limit, however old they are."""
         endpoint = await add_endpoint(store)
         await add_delivery_of_each_status(store, await add_endpoint(store))
         failed = []
-        for hours in (0, 1, 2):
-            event = await add_event(store)
-            new = make_new_delivery(endpoint.id, event, created_at=NOW + hours * HOUR)
-
-            async def add(tx, new=new):
-                await tx.webhooks.lock_endpoint(endpoint.id)
-                await tx.webhooks.add_deliveries([new])
-
-            await store.run_transaction(add)
-            delivery = (await log(store, endpoint))[0]
-            failed.append(evolve(delivery, status=DeliveryStatus.FAILED, next_at=None))
-        await save_deliveries(store, *failed)
-        await add_delivery(store, endpoint)
+        for hours in (2, 0, 1):
+            delivery = await add_delivery(store, endpoint, status=DeliveryStatus.FAILED)
+            attempts = (make_attempt(n, at=NOW + n * hours * HOUR / 2) for n in (1, 2))
+            await add_attempts(store, delivery, *attempts)
+            failed.append(delivery)
+        await add_attempts(store, await add_delivery(store, endpoint), make_attempt())
 
         async def since(at, limit=10):
             return list(
@@ -120,7 +113,7 @@ class DeliveryLogContract(StoreContract):
                 )
             )
 
-        assert await since(NOW + HOUR) == [failed[2], failed[1]]
+        assert await since(NOW + HOUR) == [failed[2], failed[0]]
         assert await since(NOW, 2) == [failed[2], failed[1]]
         assert await since(NOW + 3 * HOUR) == []
 
