@@ -50,8 +50,8 @@ class PresenceWritePort(PresenceReadPort, Protocol):
         ...
 
     async def remove_connection(self, user_id: int, node: str, now: datetime) -> None:
-        """Count one connection less, and set the user's `last_seen` to `now`; nothing happens where
-        the node has none of theirs."""
+        """Count one connection less, and set the user's `last_seen` to `now`, except of an erased
+        user; nothing happens where the node has none of theirs."""
         ...
 
     async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
@@ -62,7 +62,7 @@ class PresenceWritePort(PresenceReadPort, Protocol):
     async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
         """Delete up to `limit` expired nodes with their connections; the ids of the users who were
         connected there, ascending. Their `last_seen` becomes the end of the lease, unless it is
-        later already."""
+        later already or the user is erased."""
         ...
 
     async def claim_departed_users(self, seen_before: datetime, limit: int) -> Sequence[int]:

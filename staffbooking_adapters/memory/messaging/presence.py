@@ -121,8 +121,9 @@ def _drop_connections(state: MemoryState, node: str) -> list[int]:
 
 
 def _set_last_seen(state: MemoryState, user_id: int, at: datetime) -> None:
-    """Set when a user was last seen, unless a later time is stored."""
-    seen_at = state.last_seen.get(user_id)
-    if seen_at is None or seen_at < at:
+    """Set when a user was last seen, unless a later time is stored or the user is erased."""
+    user, seen_at = state.users.get(user_id), state.last_seen.get(user_id)
+    is_erased = user is not None and user.erased_at is not None
+    if not is_erased and (seen_at is None or seen_at < at):
         state.last_seen[user_id] = at
         state.unclaimed_departures[user_id] = None

@@ -4,7 +4,7 @@
 2. A new connection locks the user's row (PostgreSQL) and is counted by a second statement,
    so that concurrent connections cannot exceed the limit.
 3. A closed connection decrements the count, deletes the row at zero and saves the time as
-   last seen.
+   last seen. Nothing is saved of an erased user, whose connections close after the erasure.
 4. Nodes with an expired lease are deleted with their connections. The end of the lease is
    saved as the time their users were last seen.
 5. A user is online while a node with an unexpired lease has a connection of theirs. Readers
@@ -22,6 +22,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
+    exists,
     false,
     func,
     insert,
@@ -105,8 +106,9 @@ DECREMENT_CONNECTION = Statement(
 DELETE_CONNECTION = Statement(delete(channel_connections).where(*_IS_USER_CONNECTION_ROW))
 
 _LAST_SEEN_ROWS = array_rows("seen", user_id=("user_ids", BigInt), at=("times", Instant))
+_IS_ERASED = exists().where(users.c.id == _LAST_SEEN_ROWS.c.user_id, users.c.erased_at.is_not(None))
 _UPSERT_LAST_SEEN = upsert(last_seen).from_select(
-    ["user_id", "at", "is_unclaimed"], select(*_LAST_SEEN_ROWS.c, true()).where(true())
+    ["user_id", "at", "is_unclaimed"], select(*_LAST_SEEN_ROWS.c, true()).where(~_IS_ERASED)
 )
 SAVE_LAST_SEEN = Statement(
     _UPSERT_LAST_SEEN.on_conflict_do_update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from attrs import evolve
 
 from staffbooking_adapters.testing.builders import HOUR, MINUTE, NOW, SECOND, add_user
 from staffbooking_adapters.testing.builders_messages import (
@@ -260,6 +261,24 @@ class PresenceContract(StoreContract):
         assert await last_seen(store, one) == FINE
         assert await last_seen(store, two) == FINE + SECOND
         assert await last_seen(store, three) == FINE
+
+    async def test_the_last_seen_time_of_an_erased_user_is_not_kept(self, store):
+        """Connections that close after their user was erased, or whose node expires, leave no
+        last-seen time."""
+        await renew(store, "a", "b")
+        user = await add_user(store)
+        for node in ("a", "b"):
+            await connect(store, user.id, node)
+        erased = evolve(user, erased_at=NOW)
+
+        async def erase(tx):
+            await tx.accounts.save_user(erased)
+            await tx.personal_data.erase(erased, None)
+
+        await store.run_transaction(erase)
+        await disconnect(store, user.id)
+        assert await delete_expired(store) == [user.id]
+        assert await last_seen(store, user.id, LEASE_END) is None
 
     async def test_removing_an_expired_node_does_not_change_presence(self, store, users):
         """Users of an expired node have the same presence before and after its removal."""
