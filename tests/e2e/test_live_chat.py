@@ -209,6 +209,27 @@ def test_unsent_words_outlive_the_page(chat: Chat) -> None:
     chat.deployment.wait_for(lambda: chat.texts() == ["Sent late"] or None, "it is sent")
 
 
+def test_messages_go_out_where_no_channel_opens(chat: Chat) -> None:
+    """Where WebSockets are blocked, a message whose request failed is sent by another one some
+    seconds later, also from a page that is loaded meanwhile."""
+    context = chat.customer.context
+    context.route_web_socket(re.compile("/ws"), lambda socket: socket.close())
+    context.clock.install()
+    grace = chat.customer.open(chat.path)
+    sent: list[str] = []
+    for text, is_reloaded in (("Once more", False), ("After loading", True)):
+        context.route(f"**/messages/conversation/{chat.id}", lambda each: each.abort(), times=1)
+        write(grace, text)
+        expect(grace.get_by_text("Goes out when the connection is back")).to_be_visible()
+        assert chat.texts() == sent
+        if is_reloaded:
+            grace.reload()
+            expect(bubbles(grace).last).to_have_text(text)
+        grace.clock.fast_forward(6000)
+        sent.append(text)
+        chat.deployment.wait_for(lambda: chat.texts() == sent or None, "it is sent")
+
+
 def test_a_refused_message_says_why_and_is_kept(chat: Chat) -> None:
     """Contact details before the payment are refused at the message; its text can be edited."""
     ada, grace = chat.staff.open(chat.path), chat.customer.open(chat.path)

@@ -8,7 +8,7 @@ import { me } from "./unread.js";
 const MAX_CHARACTERS = 5000;
 const TYPING_MS = 4000;
 const ACK_MS = 10_000;
-const RETRY_MS = 3000;
+const RETRY_MS = 3000 * (1 + Math.random()); // One for all messages, which keeps their order.
 const room = document.querySelector("[data-room]");
 const { dataset } = room;
 const conversation = Number(dataset.room);
@@ -69,7 +69,16 @@ async function post(letter) {
     else refuse(letter, told);
   } catch {
     view.setState(letter, dataset.textWaiting);
+    retry(letter);
   }
+}
+
+// Where the channel never opens, nothing else sends it again.
+function retry(letter) {
+  clearTimeout(letter.timer);
+  letter.timer = setTimeout(() => {
+    if (outbox.has(letter.id)) transmit(letter);
+  }, RETRY_MS);
 }
 
 function accept(letter, message) {
@@ -88,7 +97,7 @@ function refuse(letter, problem) {
     view.setState(letter, dataset.textLater.replace("{seconds}", seconds));
     letter.timer = setTimeout(() => transmit(letter), seconds * 1000);
   } else if (code === "unavailable" || code === "internal") {
-    letter.timer = setTimeout(() => transmit(letter), RETRY_MS * (1 + Math.random()));
+    retry(letter);
   } else if (code === "unauthenticated") {
     view.setState(letter, dataset.textWaiting);
     end();
@@ -237,6 +246,7 @@ if (!field.value) write(sessionStorage.getItem(`draft-${store}`) ?? "");
 for (const letter of outbox.values()) {
   view.showPending(letter);
   if (letter.fault) view.showFault(letter);
+  else retry(letter);
 }
 view.showReceipt(reads);
 if (channel.isOpen) begin();
