@@ -18,6 +18,7 @@ from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.payments.processor import OpenCheckout
 from staffbooking_core.domain.privacy import (
     ERASED_NAME,
+    ERASED_URL,
     erase_audit_entry,
     erase_checkout_command,
     erase_party_from_booking,
@@ -93,20 +94,36 @@ class PersonalDataWriter(PersonalDataReader):
         for review in list(state.reviews.values()):
             if user.id in (review.reviewer_id, review.reviewee_id):
                 state.reviews[review.id] = erase_party_from_review(review, user.id)
-        for message in self._all_messages_by(user.id):
-            state.messages[message.id] = evolve(
-                message, sender_name=ERASED_NAME, content=ERASED_NAME
-            )
+        self._forget_messages(user.id)
         for statement in self._all_statements_by(user.id):
             state.dispute_statements[statement.id] = erase_statement(statement)
         for name, row in list(state.payees.items()):
             if row.payee.companion_id == user.id:
                 state.payees[name] = PayeeRow(erase_payee(row.payee))
+        self._forget_endpoints(user.id)
         self._forget_in_audit(user.id)
         self._forget_in_conversations(user.id)
         self._delete_owned_rows(user.id)
         if email is not None:
             await self._forget_address(email)
+
+    def _forget_messages(self, user_id: int) -> None:
+        state = self.tx.state
+        for message in self._all_messages_by(user_id):
+            state.messages[message.id] = evolve(
+                message, sender_name=ERASED_NAME, content=ERASED_NAME, client_id=None
+            )
+            if message.client_id is not None:
+                state.message_by_client_id.discard(
+                    (message.conversation_id, message.sender_id, message.client_id)
+                )
+
+    def _forget_endpoints(self, user_id: int) -> None:
+        endpoints = self.tx.state.endpoints
+        for row in list(endpoints.values()):
+            if row.endpoint.owner_id == user_id:
+                erased = evolve(row.endpoint, url=ERASED_URL, description=None)
+                endpoints[erased.id] = evolve(row, endpoint=erased)
 
     def _forget_checkouts(self, booking_id: int) -> None:
         operations = self.tx.state.operations

@@ -77,7 +77,12 @@ from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.messaging.conversations import Message
 from staffbooking_core.domain.notifications.inquiries import Inquiry
 from staffbooking_core.domain.payments.processor import OpenCheckout, OperationKind
-from staffbooking_core.domain.privacy import ERASED_NAME, erase_checkout_command, erase_payee
+from staffbooking_core.domain.privacy import (
+    ERASED_NAME,
+    ERASED_URL,
+    erase_checkout_command,
+    erase_payee,
+)
 
 Condition: TypeAlias = ColumnElement[bool]
 
@@ -255,7 +260,12 @@ ERASE_PERSON = tuple(
         update(conversations)
         .where(conversations.c.customer_id == _USER_ID)
         .values(event_ref=null()),
-        update(messages).where(*_IS_SENDER).values(sender_name=_ERASED_NAME, content=_ERASED_NAME),
+        update(messages)
+        .where(*_IS_SENDER)
+        .values(sender_name=_ERASED_NAME, content=_ERASED_NAME, client_id=null()),
+        update(endpoints)
+        .where(endpoints.c.owner_id == _USER_ID)
+        .values(url=ERASED_URL, description=null()),
         update(dispute_statements).where(_IS_AUTHOR).values(text=_ERASED_NAME, files="[]"),
         *(delete(table).where(is_theirs) for table, is_theirs in _DELETED_TABLES),
     )

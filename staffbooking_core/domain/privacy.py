@@ -21,6 +21,8 @@ from staffbooking_core.domain.payments.processor import OpenCheckout
 
 ERASED_NAME = "Erased"
 """Replacement for a name, or a text that the person wrote."""
+ERASED_URL = "https://erased.invalid"
+"""Replacement for the address of a webhook."""
 
 
 def has_open_obligations(booking: Booking) -> bool:
@@ -33,11 +35,12 @@ def has_open_obligations(booking: Booking) -> bool:
     )
 
 
-def erase_user(user: User, now: datetime) -> User:
-    """The erased user: keeps the id, cannot sign in."""
+def erase_user(user: User, now: datetime, token: str) -> User:
+    """The erased user: keeps the id, cannot sign in. The random `token` is in the e-mail address,
+    so that nobody can register with it before and thus prevent the erasure."""
     return evolve(
         user,
-        email=f"erased-{user.id}@erased.invalid",
+        email=f"erased-{user.id}-{token}@erased.invalid",
         first_name=ERASED_NAME,
         last_name="",
         subscription=Subscription.NONE,

@@ -10,6 +10,7 @@ from staffbooking_core.domain.accounts.users import Actor, User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
 from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.domain.privacy import erase_companion, erase_user, has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken, Unauthenticated
 from staffbooking_core.ports import (
@@ -52,7 +53,7 @@ from staffbooking_core.representations.webhooks import webhook_record
 from staffbooking_core.usecases.accounts import login_throttling
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.payments import payees
-from staffbooking_core.usecases.webhooks.endpoints import erase_endpoint
+from staffbooking_core.usecases.webhooks.endpoints import delete_endpoints_of
 from staffbooking_core.validation import validated
 
 __all__ = ["erase_own_account", "erase_person", "export_user_data"]
@@ -305,9 +306,9 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
     endpoints, in this order. Image files that cannot be removed now are removed later
     (`images.remove_orphaned_files`).
 
-    Raises NotFound, also for an erased user; RuleBroken `open_bookings` while bookings are open or
-    money is owed by either side; Unauthenticated where the password changed or the user was
-    disabled.
+    Raises NotFound, also for an erased user; RuleBroken `open_bookings` while bookings are open,
+    money is owed by either side, or a checkout is still to be opened; Unauthenticated where the
+    password changed or the user was disabled.
     """
     now = ports.clock.wall()
 
@@ -319,9 +320,10 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
             held.password_hash != password_hash or held.disabled_at is not None
         ):
             raise _wrong_password()  # The password changed since it was verified.
-        if any(map(has_open_obligations, await tx.personal_data.lock_bookings_of(user_id))):
+        bookings = await tx.personal_data.lock_bookings_of(user_id)
+        if any(map(has_open_obligations, bookings)) or await _has_open_checkout(tx, bookings):
             raise RuleBroken("open_bookings", "Bookings are open, or money is owed for them")
-        user = erase_user(held, now)
+        user = erase_user(held, now, ports.ids.token())
         companion = await tx.companions.lock_companion(user_id)
         names = [image.name for image in await tx.portfolio.images_of(user_id)]
         file_names = [file.storage_name for file in await tx.disputes.files_by(user_id)]
@@ -335,14 +337,23 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         await tx.portfolio.delete_images(names)
         await tx.disputes.delete_files_by(user_id)
         await _refresh_companions(tx.companions, reviewee_ids)
-        for endpoint in await tx.webhooks.endpoints_of(user_id):
-            await erase_endpoint(tx.webhooks, endpoint.id, now)
+        await delete_endpoints_of(tx.webhooks, user_id, now)
         await tx.sandbox.delete_sent_mails()  # Those to others may name the person.
         return user, [*names, *file_names]
 
     user, names = await ports.store.run_transaction(unit)
     await images.remove_files(ports, names)
     return user
+
+
+async def _has_open_checkout(tx: Transaction, bookings: Sequence[Booking]) -> bool:
+    """Whether a checkout, whose order names both sides, is still to be opened."""
+    ordered = await tx.operations.operations_of_bookings([booking.id for booking in bookings])
+    return any(
+        operation.kind is OperationKind.OPEN_CHECKOUT and not operation.is_finished
+        for operations in ordered.values()
+        for operation in operations
+    )
 
 
 async def _refresh_companions(

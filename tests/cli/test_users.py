@@ -193,7 +193,7 @@ def test_a_user_is_erased(deployment: CliDeployment) -> None:
     """Erasing works once; the remaining account has no name."""
     deployment.run_json("users", "create", *ADA)
     left = deployment.run_json("users", "erase", "ada@example.com")["user"]
-    assert (left["email"], left["first_name"]) == ("erased-1@erased.invalid", "Erased")
+    assert (left["email"][:9], left["first_name"]) == ("erased-1-", "Erased")
     for word in ("erase", "export"):
         assert (
             deployment.run_refused("users", word, "ada@example.com")

@@ -42,7 +42,7 @@ async def read(store, work):
 
 
 async def erase_person(store, user):
-    erased_user = erase_user(user, NOW)
+    erased_user = erase_user(user, NOW, "t0ken")
 
     async def unit(tx):
         await tx.accounts.save_user(erased_user)
@@ -200,7 +200,7 @@ async def test_every_text_is_erased_by_the_domain_rules(store, ada, mia, side):
         assert await view.bookings.booking(booking.id) == erase_party_from_booking(booking, user.id)
         for review in reviews:
             assert await view.reviews.review(review.id) == erase_party_from_review(review, user.id)
-        assert await view.accounts.user(user.id) == erase_user(user, NOW)
+        assert await view.accounts.user(user.id) == erase_user(user, NOW, "t0ken")
 
 
 async def test_reviews_and_messages_are_erased(store, ada, mia):
@@ -283,7 +283,7 @@ async def test_skipped_rows_lose_an_erased_email(store, ada):
     """Erasure clears an e-mail of skipped rows in any case, and none if none is given."""
     emails = ["ADA@example.com", "ada@EXAMPLE.com", "bo@example.com", None]
     await skip(store, *emails)
-    erased_user = erase_user(ada, NOW)
+    erased_user = erase_user(ada, NOW, "t0ken")
     await store.run_transaction(lambda unit: unit.personal_data.erase(erased_user, None))
     assert await skipped(store) == emails
     await store.run_transaction(lambda unit: unit.personal_data.erase(erased_user, ada.email))

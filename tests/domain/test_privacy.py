@@ -74,10 +74,10 @@ def test_debts_and_chargebacks_keep_it_open():
 def test_a_number_is_left_of_a_person():
     """An erased user keeps the id and the erasure time; an earlier `disabled_at` stays."""
     user = make_user(id=7, subscription=Subscription.ENTERPRISE, password_hash="hash")
-    gone = erase_user(user, NOW)
+    gone = erase_user(user, NOW, "t0ken")
     assert gone == evolve(
         user,
-        email="erased-7@erased.invalid",
+        email="erased-7-t0ken@erased.invalid",
         first_name="Erased",
         last_name="",
         subscription=Subscription.NONE,
@@ -85,14 +85,14 @@ def test_a_number_is_left_of_a_person():
         disabled_at=NOW,
         erased_at=NOW,
     )
-    assert erase_user(evolve(user, disabled_at=NOW - DAY), NOW).disabled_at == NOW - DAY
+    assert erase_user(evolve(user, disabled_at=NOW - DAY), NOW, "t0ken").disabled_at == NOW - DAY
     assert gone.name == "Erased"
 
 
 def test_marks_are_left_of_a_companion():
     """An erased companion keeps its ratings, is not listed, and has no texts."""
     companion = make_companion(rating_sum=9, total_reviews=2, bio="hush", payout_account="hush")
-    gone = erase_companion(companion, erase_user(make_user(id=companion.id), NOW))
+    gone = erase_companion(companion, erase_user(make_user(id=companion.id), NOW, "t0ken"))
     assert (gone.rating_sum, gone.total_reviews, gone.member_since) == (
         9,
         2,

@@ -20,15 +20,10 @@ from staffbooking_core.domain.bookings.booking import BOOKING_CODE_LENGTH, Booki
 from staffbooking_core.domain.companions.companion import Companion
 from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.domain.payments.payees import Payee
+from staffbooking_core.domain.privacy import has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken
-from staffbooking_core.ports import (
-    BookingQuery,
-    PeopleQuery,
-    Ports,
-    ReadView,
-    Transaction,
-    WebhooksWritePort,
-)
+from staffbooking_core.ports import BookingQuery, PeopleQuery, Ports, ReadView, Transaction
+from staffbooking_core.usecases.webhooks.endpoints import delete_endpoints_of
 from staffbooking_core.validation import validated
 
 __all__ = ["PeopleFilter", "PeoplePage", "PersonFile", "find_people", "get_person", "set_role"]
@@ -170,11 +165,12 @@ async def _count_sessions(ports: Ports, view: ReadView, user: User) -> int:
 @validated
 async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> User:
     """Make a customer an operator, or an operator a customer; all sessions of the account end. The
-    webhooks of an operator, whose deliveries are of all bookings, are deleted. Locks the user, then
-    the endpoints.
+    webhooks of an operator, whose deliveries are of all bookings, are deleted. Locks the user, the
+    bookings, then the endpoints.
 
-    Raises NotFound, and RuleBroken `own_role` for the operator's own account, or `role_is_fixed` to
-    or from the role of a staff member, to which a profile and bookings belong.
+    Raises NotFound, and RuleBroken `own_role` for the operator's own account, `role_is_fixed` to or
+    from the role of a staff member, to which a profile and bookings belong, or `open_bookings`
+    for a customer with open bookings: an operator has no side in a booking.
     """
     if user_id == actor_id:
         raise RuleBroken("own_role", "Nobody can change their own role")
@@ -187,17 +183,16 @@ async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> Use
             raise RuleBroken("role_is_fixed", "A staff member keeps the role")
         changed = evolve(held, role=role)
         if changed != held:
+            if role is Role.ADMIN:
+                bookings = await tx.personal_data.lock_bookings_of(user_id)
+                if any(map(has_open_obligations, bookings)):
+                    raise RuleBroken(
+                        "open_bookings", "Bookings are open, or money is owed for them"
+                    )
             await tx.accounts.save_user(changed)
             await tx.accounts.end_sessions_of(user_id)
             if held.role is Role.ADMIN:
-                await _delete_endpoints_of(tx.webhooks, user_id, ports.clock.wall())
+                await delete_endpoints_of(tx.webhooks, user_id, ports.clock.wall())
         return changed
 
     return await ports.store.run_transaction(unit)
-
-
-async def _delete_endpoints_of(webhooks: WebhooksWritePort, owner_id: int, now: datetime) -> None:
-    for each in await webhooks.endpoints_of(owner_id):
-        if (endpoint := await webhooks.lock_endpoint(each.id)) is not None:
-            await webhooks.cancel_deliveries(endpoint.id, now)
-            await webhooks.save_endpoints([endpoint.delete(now)])

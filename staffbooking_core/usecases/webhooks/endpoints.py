@@ -38,8 +38,8 @@ __all__ = [
     "activate_secret",
     "authorize",
     "delete_endpoint",
+    "delete_endpoints_of",
     "enable_endpoint",
-    "erase_endpoint",
     "get_endpoint",
     "is_served",
     "list_all_endpoints",
@@ -210,12 +210,12 @@ async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
     await _update_endpoint(ports, user, endpoint_id, work)
 
 
-async def erase_endpoint(webhooks: WebhooksWritePort, endpoint_id: int, now: datetime) -> None:
-    """Delete an endpoint of an erased user, including its address. Locks the endpoint."""
-    if (endpoint := await webhooks.lock_endpoint(endpoint_id)) is not None:
-        await webhooks.cancel_deliveries(endpoint_id, now)
-        erased = evolve(endpoint.delete(now), url="https://erased.invalid", description=None)
-        await webhooks.save_endpoints([erased])
+async def delete_endpoints_of(webhooks: WebhooksWritePort, owner_id: int, now: datetime) -> None:
+    """Delete all endpoints of a user. Locks the endpoints."""
+    for each in await webhooks.endpoints_of(owner_id):
+        if (endpoint := await webhooks.lock_endpoint(each.id)) is not None:
+            await webhooks.cancel_deliveries(endpoint.id, now)
+            await webhooks.save_endpoints([endpoint.delete(now)])
 
 
 @validated

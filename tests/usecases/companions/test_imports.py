@@ -190,7 +190,7 @@ async def test_an_erased_account_is_left_alone(scene):
     """A row for an erased account is refused."""
     await imported(scene, row())
     user = await administration.get_user(scene.ports, "mia@example.com")
-    gone = erase_user(user, NOW)
+    gone = erase_user(user, NOW, "t0ken")
     await scene.ports.store.run_transaction(lambda tx: tx.accounts.save_user(gone))
     counts = await imported(scene, row(gone.email, password=PASSWORD))
     assert counts == (0, 0, ((0, imports.ERASED_REASON),))

@@ -245,7 +245,7 @@ class CalendarSubscriptionsContract(StoreContract):
         user = await read_store(store, lambda view: view.accounts.user(mine.id))
 
         async def erase(tx):
-            erased = erase_user(user, NOW)
+            erased = erase_user(user, NOW, "t0ken")
             await tx.accounts.save_user(erased)
             await tx.personal_data.erase(erased, None)
 
