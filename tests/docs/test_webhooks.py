@@ -90,7 +90,7 @@ def test_the_figures_are_the_policys():
     assert f"At most {POLICY.max_webhook_attempts_in_flight} deliveries" in PAGE
     assert f"**At {POLICY.webhook_disable_after} the endpoint is disabled**" in PAGE
     assert f"are `held`: for {POLICY.webhook_held_retention.days} days" in PAGE
-    assert f"for {POLICY.webhook_delivery_retention.days} days after its end" in PAGE
+    assert f"{POLICY.webhook_delivery_retention.days} days after it was last due" in PAGE
     assert f"at most {POLICY.max_webhooks} endpoints" in PAGE
     assert f"at most {MAX_WEBHOOK_URL_LENGTH} characters" in PAGE
     assert f"(or {POLICY.webhook_secret_overlap.total_seconds() / 3600:.0f} hours)" in PAGE
