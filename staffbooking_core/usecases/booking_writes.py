@@ -18,7 +18,7 @@ from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.bookings.transitions import apply_transition, check_version
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.companions.search_index import booked_days, find_marks_on
-from staffbooking_core.domain.notifications.notifications import notifications_for
+from staffbooking_core.domain.notifications.bookings import notifications_for
 from staffbooking_core.errors import NotFound
 from staffbooking_core.ports import (
     BookingsReadPort,

@@ -140,6 +140,8 @@ class BookingNotification(StrEnum):
     NO_SHOW_TO_STAFF = "reported absence to the staff member"
     WITHDRAWAL_TO_CUSTOMER = "withdrawn dispute to the customer (if not by them)"
     WITHDRAWAL_TO_STAFF = "withdrawn dispute to the staff member (if not by them)"
+    RESOLUTION_TO_CUSTOMER = "decided dispute to the customer"
+    RESOLUTION_TO_STAFF = "decided dispute to the staff member"
     REMINDER_TO_CUSTOMER = "reminder to the customer"
     REMINDER_TO_STAFF = "reminder to the staff member"
     QUESTION_TO_CUSTOMER = "missing check-in to the customer"
@@ -235,14 +237,15 @@ def _cancellation(
     return Transition(parties, S.CANCELLED, guards, effects, event, notifications, timer)
 
 
-def _completion(
-    parties: frozenset[Party],
-    guards: tuple[Guard, ...],
-    effects: tuple[Effect, ...],
-    timer: TimerKind | None = None,
-) -> Transition:
+def _completion(parties: frozenset[Party], timer: TimerKind | None = None) -> Transition:
     event = EventName.BOOKING_COMPLETED
-    return Transition(parties, S.COMPLETED, guards, effects, event, timer=timer)
+    return Transition(parties, S.COMPLETED, (G.AFTER_END,), (E.EARN,), event, timer=timer)
+
+
+def _resolution(parties: frozenset[Party], guard: Guard, effects: tuple[Effect, ...]) -> Transition:
+    notifications = (N.RESOLUTION_TO_CUSTOMER, N.RESOLUTION_TO_STAFF)
+    event = EventName.BOOKING_COMPLETED
+    return Transition(parties, S.COMPLETED, (guard,), effects, event, notifications)
 
 
 def _dispute(
@@ -326,10 +329,8 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
         T.CANCEL: _cancellation(
             _CUSTOMER_STAFF_OR_ADMIN, (G.CANCELLABLE,), _PAID_CANCELLATION_EFFECTS
         ),
-        T.CONFIRM: _completion(_CUSTOMER_ONLY, (G.AFTER_END,), (E.EARN,)),
-        T.AUTO_COMPLETE: _completion(
-            _SYSTEM_ONLY, (G.AFTER_END,), (E.EARN,), TimerKind.AUTO_COMPLETE
-        ),
+        T.CONFIRM: _completion(_CUSTOMER_ONLY),
+        T.AUTO_COMPLETE: _completion(_SYSTEM_ONLY, TimerKind.AUTO_COMPLETE),
         T.DISPUTE: _dispute(_CUSTOMER_OR_STAFF, (G.AFTER_START,)),
         T.NO_SHOW: Transition(
             _CUSTOMER_ONLY,
@@ -364,12 +365,12 @@ TRANSITIONS: dict[BookingStatus, dict[Trigger, Transition]] = {
             (E.NOTE_OVERDUE,),
             timer=TimerKind.DISPUTE_OVERDUE,
         ),
-        T.RESOLVE_RELEASE: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.EARN,)),
+        T.RESOLVE_RELEASE: _resolution(_ADMIN_ONLY, G.NO_CHARGEBACK, (E.EARN,)),
         T.RESOLVE_REFUND: _cancellation(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_FULL,)),
-        T.RESOLVE_SPLIT: _completion(_ADMIN_ONLY, (G.NO_CHARGEBACK,), (E.REFUND_PART,)),
+        T.RESOLVE_SPLIT: _resolution(_ADMIN_ONLY, G.NO_CHARGEBACK, (E.REFUND_PART,)),
         T.CHARGEBACK: Transition(_PROCESSOR_ONLY, S.DISPUTED, (), (E.NOTE_CHARGEBACK, E.ALERT)),
-        T.CHARGEBACK_WON: _completion(
-            _PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.EARN)
+        T.CHARGEBACK_WON: _resolution(
+            _PROCESSOR_ONLY, G.CHARGEBACK_OPEN, (E.NOTE_CHARGEBACK, E.EARN)
         ),
         T.CHARGEBACK_LOST: _cancellation(
             _PROCESSOR_ONLY, (G.CHARGEBACK_OPEN,), (E.NOTE_CHARGEBACK, E.LOSE_CHARGEBACK)

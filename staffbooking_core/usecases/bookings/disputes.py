@@ -23,7 +23,7 @@ from staffbooking_core.domain.bookings.disputes import (
 )
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
 from staffbooking_core.domain.bookings.transitions import apply_transition, check_party
-from staffbooking_core.domain.notifications.notifications import statement_notification
+from staffbooking_core.domain.notifications.bookings import statement_notification
 from staffbooking_core.errors import Forbidden, NotFound, RuleBroken, invalid_field
 from staffbooking_core.inputs import AddDisputeStatement, DisputeBooking
 from staffbooking_core.operator_inputs import ResolutionOutcome

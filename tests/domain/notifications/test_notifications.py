@@ -17,13 +17,13 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.notifications.bookings import notifications_for
 from staffbooking_core.domain.notifications.disabled import webhook_disabled_notification
 from staffbooking_core.domain.notifications.notifications import (
     ACTION_LABELS,
     OPTIONAL_NOTIFICATION_KINDS,
     Notification,
     NotificationKind,
-    notifications_for,
 )
 from staffbooking_core.domain.reconciliation.state import record_fact
 
@@ -106,7 +106,8 @@ def test_a_payment_notifies_both():
 def test_an_earlier_payment_sends_no_second_receipt():
     """Neither the end of a dispute nor another payment sends a receipt."""
     booking = make_booking(status=BookingStatus.COMPLETED, paid_at=NOW)
-    assert notifications_of(booking, Trigger.RESOLVE_RELEASE, status=BookingStatus.DISPUTED) == ()
+    ended = notifications_of(booking, Trigger.RESOLVE_RELEASE, status=BookingStatus.DISPUTED)
+    assert not any(notice.subject.startswith("Receipt") for notice in ended)
     assert (
         notifications_of(make_booking(status=BookingStatus.PAID, paid_at=NOW), Trigger.PAYMENT)
         == ()
@@ -171,6 +172,18 @@ def test_a_dispute_notifies_both():
     notices = notifications_of(booking, Trigger.DISPUTE, status=BookingStatus.PAID)
     assert whom(notices) == [CUSTOMER, STAFF]
     assert not any("@" in notice.text for notice in notices)
+
+
+def test_a_decided_dispute_notifies_both():
+    """The customer reads what goes back, the staff member the payout."""
+    booking = make_booking(
+        status=BookingStatus.COMPLETED, refunded_amount=10_000, payout_amount=25_500
+    )
+    was = {"status": BookingStatus.DISPUTED, "refunded_amount": 0}
+    to_customer, to_staff = notifications_of(booking, Trigger.RESOLVE_SPLIT, **was)
+    assert (to_customer.user_id, to_staff.user_id) == (CUSTOMER, STAFF)
+    assert "was decided: 100.00 USD goes back to you." in to_customer.text
+    assert "was decided: your payout is 255.00 USD." in to_staff.text
 
 
 def test_a_payout_notifies_the_staff_member():
