@@ -180,7 +180,7 @@ async def _credits(
                 (each, await view.bookings.rebooking_credit(each.id))
                 for each in page
                 if each.customer_id == user.id
-                and (each.cancelled_by is Party.STAFF or each.was_no_show)
+                and (each.cancelled_by in (Party.STAFF, Party.ADMIN) or each.was_no_show)
             ]
         yield [
             {

@@ -22,6 +22,7 @@ from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, Unauthenticated
 from staffbooking_core.inputs import CreateWebhook, Login, SubmitInquiry, SubmitReview
+from staffbooking_core.operator_inputs import BookingsOfDisabled
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
@@ -160,6 +161,17 @@ async def test_one_sees_what_one_complained_of() -> None:
     ]
     other = await exported(scene, scene.staff)
     assert (other["disputes_opened"], other["rebooking_credits"]) == ([], [])
+
+
+async def test_the_credit_for_a_disabled_staff_member_is_exported() -> None:
+    """The export has the rebooking credit for a booking whose staff member was disabled."""
+    scene = await make_booking_scenario()
+    booking = await scene.paid()
+    staff = await user_of(scene, scene.staff)
+    await disabling.disable_user(scene.ports, staff.email, BookingsOfDisabled.CANCEL)
+    credits = (await exported(scene, scene.customer))["rebooking_credits"]
+    assert isinstance(credits, list)
+    assert [credit["booking_code"] for credit in credits] == [booking.code]
 
 
 async def test_no_secret_is_handed_out(scene: BookingScenario) -> None:

@@ -39,6 +39,7 @@ class Situation(StrEnum):
     PAYOUT_HELD = "payout_held"
     PAYOUT_FAILED = "payout_failed"
     PAID_OUT = "paid_out"
+    NOTHING_EARNED = "nothing_earned"
     DISPUTED = "disputed"
     NO_SHOW = "no_show"
     CHARGED_BACK = "charged_back"
@@ -173,6 +174,12 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.STAFF: _Cell("It took place, and %(payout)s is on its way to you.", A.REVIEW),
         P.API: _Cell("It took place, and the booking is completed."),
         P.ADMIN: _Cell("Completed; the payout of %(payout)s is ahead."),
+    },
+    S.NOTHING_EARNED: {
+        P.CUSTOMER: _Cell("The dispute was decided: you get all of it back.", A.REVIEW),
+        P.STAFF: _Cell("The dispute was decided: nothing is paid out to you.", A.REVIEW),
+        P.API: _Cell("The dispute was decided, and the booking is completed."),
+        P.ADMIN: _Cell("Completed; nothing is paid out."),
     },
     S.PAYOUT_HELD: {
         P.CUSTOMER: _Cell("It took place, and the booking is completed.", A.REVIEW),
@@ -309,6 +316,8 @@ _CANCELLED_BY = {
     Party.STAFF: S.CANCELLED_BY_STAFF,
 }
 _PAYOUT_SITUATIONS = {
+    PayoutStatus.NONE: S.NOTHING_EARNED,
+    PayoutStatus.REVERSED: S.NOTHING_EARNED,
     PayoutStatus.FROZEN: S.PAYOUT_HELD,
     PayoutStatus.FAILED: S.PAYOUT_FAILED,
     PayoutStatus.PAID: S.PAID_OUT,
