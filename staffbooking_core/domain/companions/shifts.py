@@ -8,7 +8,7 @@ all day stays a day.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 
 from attrs import evolve, frozen
@@ -161,36 +161,32 @@ def with_shifts(
     def slots_on(day: date) -> _Slots:
         return _merge(overrides[day] if day in overrides else weekly.slots_on(day))
 
-    for number in range((last - first).days + 1):
-        day = first + number * DAY
-        wanted = shifts_on(weekly, day) if shifts is None else shifts
-        night_end = _night_end(slots_on(day), slots_on(day + DAY))
-        for changed, slots in _replace_day(slots_on, day, wanted).items():
-            if shifts is None and changed not in overrides:
-                continue  # Its hours are the weekly ones, and no night that is taken back.
-            usual = _merge(weekly.slots_on(changed))
-            morning = [slot for slot in usual if slot.start < night_end]
-            if shifts is None and changed != day and _merge((*morning, *slots)) == usual:
-                slots = usual  # The night had joined the weekly hours of that morning.
-            overrides[changed] = slots
-            if slots == usual:
-                del overrides[changed]
+    days = [first + number * DAY for number in range((last - first).days + 1)]
+    today, after = slots_on(first), slots_on(last + DAY)
+    morning, night_end = _night_end(slots_on(first - DAY), today), _night_end(slots_on(last), after)
+    if shifts is None and not morning and today and today[0].start == 0:
+        # The weekly night of the day before may have joined the hours that are taken back.
+        morning = _night_end(slots_on(first - DAY), _merge(weekly.slots_on(first)))
+    changed: dict[date, list[Slot]] = {day: [] for day in days}
+    changed[first] += [Slot(0, morning)] if morning else []
+    changed[last + DAY] = [*(after[1:] if night_end else after)]
+    for day in days:
+        for shift in shifts_on(weekly, day) if shifts is None else shifts:
+            own, tail = _split(shift)
+            changed[day] += own
+            changed[day + DAY] += tail
+    for day, slots in changed.items():
+        merged, usual = _merge(slots), _merge(weekly.slots_on(day))
+        if (shifts is None and day not in overrides) or (day > last and merged == slots_on(day)):
+            continue  # Its hours stay as they are.
+        if shifts is None and day > last:
+            early = [slot for slot in usual if slot.start < night_end]
+            if _merge((*early, *merged)) == usual:
+                merged = usual  # The night had joined the weekly hours of that morning.
+        overrides[day] = merged
+        if merged == usual:
+            del overrides[day]
     return evolve(calendar, overrides=tuple(map(DateOverride, overrides, overrides.values())))
-
-
-def _replace_day(
-    slots_on: Callable[[date], _Slots], day: date, shifts: Sequence[Shift]
-) -> Mapping[date, _Slots]:
-    """The new slots of a day and of the next one, where they change."""
-    before, today, after = (slots_on(day + step * DAY) for step in (-1, 0, 1))
-    parts = [_split(shift) for shift in shifts]
-    morning = today[:1] if _night_end(before, today) else ()
-    later = after[1:] if _night_end(today, after) else after
-    changed = {
-        day: _merge((*morning, *(slot for part in parts for slot in part[0]))),
-        day + DAY: _merge((*later, *(slot for part in parts for slot in part[1]))),
-    }
-    return {each: slots for each, slots in changed.items() if slots != slots_on(each)}
 
 
 # Slots ----------------------------------------------------------------------------------

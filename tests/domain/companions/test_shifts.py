@@ -143,15 +143,39 @@ def test_a_shift_lasts_at_most_a_day(start: int, end: int) -> None:
 # Single days ----------------------------------------------------------------------------
 
 
-@given(CALENDARS, st.integers(0, 6), st.lists(shifts(), max_size=3))
-def test_a_day_is_replaced_with_its_night(
-    calendar: Calendar, number: int, wanted: list[Shift]
+@given(CALENDARS, st.integers(0, 6), st.integers(1, 4), st.lists(shifts(), max_size=3))
+def test_days_are_replaced_with_their_nights(
+    calendar: Calendar, first: int, length: int, wanted: list[Shift]
 ) -> None:
-    """New shifts of a day replace those that started on it, and leave all other hours."""
-    old = minutes_on(number, shifts_on(calendar, day(number)))
-    changed = with_shifts(calendar, day(number), day(number), wanted)
-    expected = (open_minutes(calendar) - old) | minutes_on(number, wanted)
-    assert open_minutes(changed) == expected
+    """New shifts of days replace those that started on them, and leave all other hours."""
+    numbers = range(first, first + length)
+    old = {
+        each for number in numbers for each in minutes_on(number, shifts_on(calendar, day(number)))
+    }
+    new = {each for number in numbers for each in minutes_on(number, wanted)}
+    changed = with_shifts(calendar, day(first), day(numbers[-1]), wanted)
+    assert open_minutes(changed) == (open_minutes(calendar) - old) | new
+
+
+def test_nights_of_consecutive_days_replace_open_days() -> None:
+    """Without weekly hours, days that are set to a night keep its morning on the days after the
+    first."""
+    changed = with_shifts(Calendar("UTC"), day(4), day(6), (Shift(18 * HOUR, 30 * HOUR),))
+    evening, morning = Slot(18 * HOUR, MIDNIGHT), Slot(0, 6 * HOUR)
+    assert [changed.slots_on(day(number)) for number in (4, 5, 6)] == [
+        (evening,),
+        (morning, evening),
+        (morning, evening),
+    ]
+
+
+def test_a_night_before_a_replaced_day_ends_as_it_was_set() -> None:
+    """A night that ends within the weekly hours of the next day ends at its own time where these
+    are replaced too."""
+    late = Shift(18 * HOUR, 33 * HOUR)
+    calendar = Calendar("UTC", (WeeklySlot(3, Slot(6 * HOUR, 14 * HOUR)),))
+    changed = with_shifts(calendar, day(2), day(3), (late,))
+    assert [shifts_on(changed, day(number)) for number in (2, 3)] == [(late,)] * 2
 
 
 @given(CALENDARS, st.integers(0, 6), st.lists(shifts(), max_size=3))
@@ -172,6 +196,14 @@ def test_restoring_a_day_gives_back_the_morning_that_its_night_had_joined() -> N
     plain = Calendar("UTC", (WeeklySlot(6, Slot(0, 30)),))
     special = with_shifts(plain, day(5), day(5), [Shift(90, 25 * HOUR)])
     assert with_shifts(special, day(5), day(5), None) == plain
+
+
+def test_restoring_a_day_gives_back_the_weekly_night_before() -> None:
+    """Special hours that overlap the morning of the weekly night before are one slot with it; the
+    night stays when the day gets its weekly hours back."""
+    plain = Calendar("UTC", split_week([WeeklyShift(3, Shift(22 * HOUR, 36 * HOUR))]))
+    special = with_shifts(plain, day(4), day(4), [Shift(6 * HOUR, MIDNIGHT)])
+    assert with_shifts(special, day(4), day(4), None) == plain
 
 
 def test_restoring_a_day_keeps_the_weekly_hours_of_the_next_morning() -> None:
