@@ -135,8 +135,8 @@ def list_special_days(calendar: Calendar, since: date) -> list[SpecialDays]:
         return _merge(overrides[day] if day in overrides else weekly.slots_on(day))
 
     found: list[SpecialDays] = []
-    # An override may also take or give the night that begins on the day before it.
-    for day in sorted({day - step * DAY for day in overrides for step in (0, 1)}):
+    # An override may also take or give the night that begins or ends on it.
+    for day in sorted({day + step * DAY for day in overrides for step in (-1, 0, 1)}):
         shifts = _join_day(*(slots_on(day + step * DAY) for step in (-1, 0, 1)))
         if day < since or shifts == shifts_on(weekly, day):
             continue

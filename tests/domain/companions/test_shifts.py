@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
+from attrs import evolve
 from hypothesis import given, strategies as st
 
 from staffbooking_adapters.testing.strategies import calendars, weekly_slots
 from staffbooking_core.domain.companions.availability import (
     Calendar,
+    DateOverride,
     Slot,
     WeeklySlot,
 )
@@ -241,6 +243,33 @@ def test_special_days_are_listed_as_they_were_set() -> None:
     ]
     assert [each.first for each in list_special_days(special, day(3))] == [day(3), day(5)]
     assert list_special_days(calendar, MONDAY) == []
+
+
+@given(CALENDARS)
+def test_every_day_with_other_shifts_is_listed(calendar: Calendar) -> None:
+    """A day is special if and only if other shifts start on it than in its week."""
+    weekly = without_overrides(calendar)
+    listed = {
+        day(number): each.shifts
+        for each in list_special_days(calendar, day(-3))
+        for number in range((each.first - MONDAY).days, (each.last - MONDAY).days + 1)
+    }
+    assert listed == {
+        day(number): shifts_on(calendar, day(number))
+        for number in range(-3, 13)
+        if shifts_on(calendar, day(number)) != shifts_on(weekly, day(number))
+    }
+
+
+def test_the_morning_after_a_closed_day_is_listed() -> None:
+    """Where a date is closed with the evening of its night, the morning of the next day is a shift
+    of its own, and that day is listed."""
+    plain = Calendar("UTC", split_week([WeeklyShift(0, NIGHT)]))
+    calendar = evolve(plain, overrides=(DateOverride(day(0)),))
+    assert [(each.first, each.shifts) for each in list_special_days(calendar, MONDAY)] == [
+        (day(0), ()),
+        (day(1), (Shift(0, 2 * HOUR),)),
+    ]
 
 
 def test_days_without_weekly_hours_are_open_all_day() -> None:
