@@ -170,6 +170,6 @@ def _clock_changes(timezone: str) -> frozenset[date]:
         after = at + DAY
         now = after.astimezone(zone).utcoffset()
         if now != offset:
-            days.update((at.astimezone(zone).date(), after.astimezone(zone).date()))
+            days.update(local_days(timezone, Interval(at, after + MINUTE)))
         at, offset = after, now
     return frozenset(days)

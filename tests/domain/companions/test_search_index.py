@@ -25,7 +25,14 @@ from staffbooking_core.domain.companions.search_index import (
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 MONDAY = date(2027, 3, 1)
 SPRING = date(2027, 3, 28)  # Berlin: 02:00 becomes 03:00
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "Atlantic/Azores",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kathmandu",
+]
 
 
 def weekly(*hours, days=range(7), zone="UTC"):
@@ -86,6 +93,12 @@ def test_a_night_that_the_clock_skips_is_marked():
     found = find_marked_days(calendar, ())
     assert found[SPRING] is False
     assert SPRING + DAY not in found
+
+
+def test_a_clock_change_at_midnight_is_marked():
+    """On the Azores the clock skips the first hour of the day, and that day is marked."""
+    found = find_marked_days(weekly((0, 90), zone="Atlantic/Azores"), ())
+    assert found[SPRING] is False
 
 
 def test_hours_that_the_skipped_hour_joins_are_marked():
