@@ -21,6 +21,7 @@ from staffbooking_core.domain.companions.availability import (
     Slot,
     format_hhmm,
     local_date,
+    merge_intervals,
     parse_hhmm,
     slot_interval,
 )
@@ -255,12 +256,13 @@ async def get_agenda(ports: Ports, actor: Actor, first: date, last: date) -> Age
             await view.bookings.bookings_within(companion.id, span, _MAX_BOOKINGS) if span else ()
         )
     weekly = without_overrides(calendar)
+    busy = merge_intervals((*calendar.busy, *calendar.subscribed_busy))
     return Agenda(
         calendar,
         now,
         local_date(calendar.timezone, now),
         tuple(
-            _agenda_day(calendar, weekly, first + number * DAY, bookings)
+            _agenda_day(calendar, weekly, first + number * DAY, bookings, busy)
             for number in range((last - first).days + 1)
         ),
         frozenset(
@@ -272,7 +274,11 @@ async def get_agenda(ports: Ports, actor: Actor, first: date, last: date) -> Age
 
 
 def _agenda_day(
-    calendar: Calendar, weekly: Calendar, day: date, bookings: Sequence[Booking]
+    calendar: Calendar,
+    weekly: Calendar,
+    day: date,
+    bookings: Sequence[Booking],
+    busy: Sequence[Interval],
 ) -> AgendaDay:
     shifts, span = shifts_on(calendar, day), _local_span(calendar, day, day)
     return AgendaDay(
@@ -282,7 +288,7 @@ def _agenda_day(
         tuple(booking for booking in bookings if booking.event_date == day),
         tuple(
             Interval(max(each.starts_at, span.starts_at), min(each.ends_at, span.ends_at))
-            for each in calendar.busy
+            for each in busy
             if span and each.starts_at < span.ends_at and span.starts_at < each.ends_at
         ),
     )
