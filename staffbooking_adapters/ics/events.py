@@ -254,8 +254,14 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
     masters = [event for event in by_age if event.recurrence_id is None]
     if not masters:
         return
-    override_starts = sorted(at for at, event in overrides.items() if event.is_this_and_future)
-    for starts_at, ends_at in _occurrence_spans(masters[-1], zones):
+    moved = {at: event for at, event in overrides.items() if event.is_this_and_future}
+    override_starts = sorted(moved)
+    shifts = [timedelta(0), *(event.start.instant - at for at, event in moved.items())]
+    durations = [timedelta(0), *(event.duration for event in (masters[-1], *moved.values()))]
+    window = zones.window
+    first = window.starts_at.replace(tzinfo=None) - max(durations) - max(shifts) - 2 * DAY
+    last = window.ends_at.replace(tzinfo=None) - min(shifts) + 2 * DAY
+    for starts_at, ends_at in _occurrence_spans(masters[-1], first, last, zones):
         if starts_at in overrides:
             continue
         if earlier_count := bisect_right(override_starts, starts_at):
@@ -269,12 +275,11 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
             yield starts_at, ends_at
 
 
-def _occurrence_spans(event: _CalendarEvent, zones: ZoneResolver) -> Iterator[InstantSpan]:
-    """The spans of an event's occurrences: all that may overlap the window, possibly more."""
-    first = (
-        zones.window.starts_at.replace(tzinfo=None) - max(event.duration, timedelta(0)) - 2 * DAY
-    )
-    last = zones.window.ends_at.replace(tzinfo=None) + 2 * DAY
+def _occurrence_spans(
+    event: _CalendarEvent, first: datetime, last: datetime, zones: ZoneResolver
+) -> Iterator[InstantSpan]:
+    """The spans of an event's occurrences: all that begin between two local times, possibly
+    more."""
     walls = {event.start.wall}
     for given in event.component.properties_named("RRULE"):
         zones.budget.spend(RULE_COST)

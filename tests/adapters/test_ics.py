@@ -412,34 +412,6 @@ async def test_exceptions_of_whole_days_may_have_a_time():
     ]
 
 
-DAILY = make_ics_hour("20270310T090000Z", "UID:1", "RRULE:FREQ=DAILY;COUNT=4")
-MOVED = make_ics_hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T090000Z")
-
-
-@pytest.mark.parametrize(
-    "instead, expected",
-    [
-        (MOVED, ["03-10 09", "03-12 09", "03-12 12", "03-13 09"]),
-        (f"{MOVED}\nSTATUS:CANCELLED", ["03-10 09", "03-12 09", "03-13 09"]),
-        (
-            MOVED.replace("-ID:", "-ID;RANGE=THISANDFUTURE:"),
-            ["03-10 09", "03-12 12", "03-13 12", "03-14 12"],
-        ),
-    ],
-)
-async def test_an_event_may_replace_an_occurrence(instead, expected):
-    """An event with a RECURRENCE-ID replaces that occurrence and may move the later ones."""
-    for events in ((DAILY, instead), (instead, DAILY)):
-        assert [span[:8] for span in await busy(make_ics_calendar(*events))] == expected
-
-
-async def test_the_newer_of_two_versions_counts():
-    """The version with the higher SEQUENCE counts, wherever it stands in the file."""
-    newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
-    older = make_ics_hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
-    assert await busy(make_ics_calendar(newer, older)) == NINE
-
-
 async def test_occurrences_keep_their_local_time():
     """Occurrences keep their local time and duration across a clock change."""
     event = "DTSTART;TZID=Europe/Berlin:20270327T230000\nDTEND;TZID=Europe/Berlin:20270328T010000"

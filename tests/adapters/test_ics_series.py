@@ -1,0 +1,58 @@
+"""Events of an iCalendar file that replace occurrences of their series."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.adapters.test_ics import NINE, busy
+from tests.support.ics import make_ics_calendar, make_ics_hour
+
+pytestmark = pytest.mark.anyio
+
+DAILY = make_ics_hour("20270310T090000Z", "UID:1", "RRULE:FREQ=DAILY;COUNT=4")
+MOVED = make_ics_hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T090000Z")
+
+
+@pytest.mark.parametrize(
+    "instead, expected",
+    [
+        (MOVED, ["03-10 09", "03-12 09", "03-12 12", "03-13 09"]),
+        (f"{MOVED}\nSTATUS:CANCELLED", ["03-10 09", "03-12 09", "03-13 09"]),
+        (
+            MOVED.replace("-ID:", "-ID;RANGE=THISANDFUTURE:"),
+            ["03-10 09", "03-12 12", "03-13 12", "03-14 12"],
+        ),
+    ],
+)
+async def test_an_event_may_replace_an_occurrence(instead, expected):
+    """An event with a RECURRENCE-ID replaces that occurrence and may move the later ones."""
+    for events in ((DAILY, instead), (instead, DAILY)):
+        assert [span[:8] for span in await busy(make_ics_calendar(*events))] == expected
+
+
+@pytest.mark.parametrize(
+    "start, length, expected",
+    [
+        ("20270217T090000Z", "PT1H", ["03-03 09", "03-17 09", "03-31 09", "04-14 09", "04-28 09"]),
+        ("20270111T090000Z", "PT1H", ["03-08 09", "03-22 09", "04-05 09", "04-19 09"]),
+        (
+            "20270201T090000Z",
+            "P13DT20H",
+            ["03-01 00", "03-01 09", "03-15 09", "03-29 09", "04-12 09", "04-26 09"],
+        ),
+    ],
+)
+async def test_moved_occurrences_reach_into_the_window(start, length, expected):
+    """Occurrences that are moved later or earlier, or made longer, are busy in all of the
+    window."""
+    weeks = make_ics_hour("20270104T090000Z", "UID:1", "RRULE:FREQ=WEEKLY;INTERVAL=2")
+    event = f"DTSTART:{start}\nDURATION:{length}\nUID:1"
+    moved = f"{event}\nRECURRENCE-ID;RANGE=THISANDFUTURE:20270201T090000Z"
+    assert [span[:8] for span in await busy(make_ics_calendar(weeks, moved))] == expected
+
+
+async def test_the_newer_of_two_versions_counts():
+    """The version with the higher SEQUENCE counts, wherever it stands in the file."""
+    newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
+    older = make_ics_hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
+    assert await busy(make_ics_calendar(newer, older)) == NINE
