@@ -227,7 +227,8 @@ def daily_availability(
     not shown.
     """
     free = free_intervals(calendar, busy, start, end, now)
-    slots = {day.date: day.free_slots(free) for day in _local_days(calendar.timezone, start, end)}
+    days = _local_days(calendar.timezone, start, end)
+    slots = {day.date: tuple(day.free_slots(free)) for day in days}
     dates = (start + number * DAY for number in range((end - start).days + 1))
     return [DayAvailability(day, slots.get(day, ())) for day in dates]
 
@@ -237,8 +238,10 @@ def has_free_hour(
 ) -> bool:
     """Whether the local day has 60 bookable minutes in one piece (search, CONTRACT 3); with `now`,
     that can be booked now."""
-    slots = daily_availability(calendar, busy, day, day, now)[0].slots
-    spans = (slot_interval(calendar.timezone, day, slot) for slot in slots)
+    free = free_intervals(calendar, busy, day, day, now)
+    long = [span for span in free if span.ends_at - span.starts_at >= HOUR]
+    days = _local_days(calendar.timezone, day, day)
+    spans = (each.slot_to_interval(slot) for each in days for slot in each.free_slots(long))
     return any(span is not None and span.ends_at - span.starts_at >= HOUR for span in spans)
 
 
@@ -332,15 +335,12 @@ class _LocalDay:
         starts_at, ends_at = self.instant_at(slot.start), self.instant_at(slot.end)
         return Interval(starts_at, ends_at) if starts_at < ends_at else None
 
-    def free_slots(self, free: Sequence[Interval]) -> tuple[Slot, ...]:
+    def free_slots(self, free: Sequence[Interval]) -> Iterator[Slot]:
         """The parts of the free intervals within the day, as slots."""
-        slots = (
-            self._interval_to_slot(
-                max(span.starts_at, self.starts_at), min(span.ends_at, self.ends_at)
-            )
-            for span in _overlapping(free, self.starts_at, self.ends_at)
-        )
-        return tuple(slot for slot in slots if slot)
+        for span in _overlapping(free, self.starts_at, self.ends_at):
+            end = min(span.ends_at, self.ends_at)
+            if slot := self._interval_to_slot(max(span.starts_at, self.starts_at), end):
+                yield slot
 
     def _interval_to_slot(self, starts_at: datetime, ends_at: datetime) -> Slot | None:
         """The longest slot between two instants whose start exists on the local clock."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cProfile import Profile
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -154,6 +155,19 @@ def test_an_end_at_midnight_touches_no_next_day():
 def test_marks_anew_take_old_ones_away():
     """A day that equals its weekday's bit again has the mark None."""
     assert find_marks_on(Calendar("UTC"), (), [MONDAY]) == {MONDAY: None}
+
+
+def test_marks_of_many_slots_are_cheap():
+    """A thousand dates with twenty slots and a busy hour each take a few calls per date, not per
+    slot: a save computes them while its process does nothing else."""
+    slots = tuple(Slot(65 * number, 65 * number + 60) for number in range(20))
+    dates = [MONDAY + number * DAY for number in range(1000)]
+    start = datetime(2027, 3, 1, 5, tzinfo=UTC)
+    busy = tuple(Interval(start + n * DAY, start + n * DAY + HOUR) for n in range(1000))
+    calendar = Calendar("UTC", (), tuple(DateOverride(each, slots) for each in dates), busy)
+    profile = Profile()
+    assert profile.runcall(find_marked_days, calendar, ()) == {}
+    assert sum(entry.callcount for entry in profile.getstats()) < 100 * len(dates)
 
 
 MINUTES = st.integers(0, 1440)
