@@ -44,10 +44,12 @@ class MarketCache:
         self._names: Sequence[str] = ()
 
     async def get_service_names(self, ports: Ports) -> Sequence[str]:
-        """The names of the offered services, at most a minute old."""
+        """The names of the offered services, at most a minute old; the former ones where the store
+        is too slow for new ones."""
         now = ports.clock.wall()
         if self._named_at is None or now - self._named_at >= _NAMES_PERIOD:
-            self._names = await search.list_service_names(ports)
+            with suppress(StoreUnavailable):
+                self._names = await search.list_service_names(ports)
             self._named_at = now
         return self._names
 

@@ -339,15 +339,14 @@ def _companion_row(
 def _location_and_service_params(
     companions_to_save: Sequence[Companion],
 ) -> dict[str, Sequence[str]]:
-    """The distinct locations and services of companions, sorted so that all writers lock rows in
-    the same order."""
-    places = sorted({_folded_location(companion) for companion in companions_to_save})
+    """The distinct locations and services of listed companions, who alone have search rows. Sorted,
+    so that all writers lock rows in the same order."""
+    listed = [companion for companion in companions_to_save if companion.is_listed]
+    places = sorted(set(map(_folded_location, listed)))
     return {
         "cities": [city for city, _ in places],
         "countries": [country for _, country in places],
-        "offers": sorted(
-            {normalize_text(name) for one in companions_to_save for name in one.service_types}
-        ),
+        "offers": sorted({normalize_text(name) for one in listed for name in one.service_types}),
     }
 
 

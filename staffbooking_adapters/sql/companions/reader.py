@@ -125,16 +125,27 @@ COUNT_SERVICE_SPELLINGS = Statement(
     .join_from(companion_search, services, services.c.id == companion_search.c.service_id)
     .group_by(services.c.name_folded, companion_search.c.spelling)
 )
-LIST_SERVICE_NAMES = Statement(
-    select(
-        services.c.name_folded,
+
+
+def _service_names() -> Statement:
+    """The names of the services of listed companions, as their best companions spell them. Each
+    service is found as the next higher one (index skip scan); others cost nothing."""
+    service_id = companion_search.c.service_id
+    lowest = select(func.min(service_id).label("id"))
+    found = lowest.where(service_id > literal_column("0")).cte("offered", recursive=True)
+    following = lowest.where(service_id > found.c.id).scalar_subquery()
+    offered = found.union_all(select(following).where(found.c.id.is_not(None)))
+    spelling = (
         select(companion_search.c.spelling)
-        .where(companion_search.c.service_id == services.c.id)
+        .where(service_id == services.c.id)
         .order_by(companion_search.c.rank)
         .limit(literal_column("1"))
-        .scalar_subquery(),
     )
-)
+    names = select(services.c.name_folded, spelling.scalar_subquery())
+    return Statement(names.join_from(offered, services, services.c.id == offered.c.id))
+
+
+LIST_SERVICE_NAMES = _service_names()
 # Only listed companions have search rows. Without a condition on the service, both read the key.
 LAST_LISTED_ID = Statement(select(func.max(companion_search.c.companion_id)))
 LIST_LISTED_IDS = Statement(
@@ -261,7 +272,7 @@ class CompanionsReader:
 
     async def service_names(self) -> Sequence[str]:
         rows = sorted(await self.connection.fetch_all(LIST_SERVICE_NAMES))
-        return [name for _, name in rows if name is not None]
+        return [name for _, name in rows]
 
     async def city_counts(self, limit: int) -> Sequence[tuple[str, str, int]]:
         rows = await self.connection.fetch_all(most_common_cities(page_size(limit)))

@@ -12,6 +12,7 @@ import pytest
 from staffbooking_adapters.sql import privacy
 from staffbooking_adapters.sql.bookings import reader as bookings_reader
 from staffbooking_adapters.sql.bookings.reader import BookingListVariant, bookings_page
+from staffbooking_adapters.sql.companions import reader as companions_reader
 from staffbooking_adapters.sql.messaging import reader as messaging_reader
 from staffbooking_adapters.sql.payments import inbox
 from staffbooking_adapters.sql.webhooks import feed, reader as webhooks_reader
@@ -109,3 +110,17 @@ async def test_reviews_by_a_person_have_an_index(empty_postgres, empty_sqlite):
     export = privacy.reviews_by_person_after(101)
     assert "ix_reviews_reviewer" in await postgresql_plan(empty_postgres, export)
     assert "ix_reviews_reviewer" in "\n".join(sqlite_plan(empty_sqlite, export))
+
+
+async def test_names_of_services_are_sought_among_the_offered_ones(empty_postgres, empty_sqlite):
+    """Services that no listed companion offers are not read, however many are stored."""
+    plan = await postgresql_plan(empty_postgres, companions_reader.LIST_SERVICE_NAMES)
+    assert re.search(r"Index Scan using pk_services on services .*\n +Index Cond: \(id = ", plan), (
+        plan
+    )
+    reads = [
+        line
+        for line in sqlite_plan(empty_sqlite, companions_reader.LIST_SERVICE_NAMES)
+        if " services" in line
+    ]
+    assert reads == ["SEARCH services USING INTEGER PRIMARY KEY (rowid=?)"]

@@ -81,6 +81,22 @@ async def test_counts_are_kept_for_minutes(
     assert "Gala dinner 2 people" in words((await client.get("/")).text)
 
 
+async def test_names_of_services_outlast_a_slow_store(
+    world: HttpDeployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the store has no time for the names of services, pages show the former ones."""
+    client = world.client()
+    assert "Gala dinner" in (await client.get("/find")).text
+
+    async def fail(*_: object) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(search, "list_service_names", fail)
+    world.clock.advance(_FIVE_MINUTES)
+    answer = await client.get("/find")
+    assert (answer.status_code, "Gala dinner" in answer.text) == (200, True)
+
+
 # Limits ---------------------------------------------------------------------------------
 
 
