@@ -19,7 +19,6 @@ from sqlalchemy import (
     case,
     cast,
     delete,
-    exists,
     literal,
     null,
     or_,
@@ -34,7 +33,7 @@ from staffbooking_adapters.sql.bookings.reader import BOOKING_COLUMNS, to_bookin
 from staffbooking_adapters.sql.companions.reviews import REVIEW_COLUMNS, to_review
 from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection
-from staffbooking_adapters.sql.engine.dialect import batch_rows, json_items_cleared
+from staffbooking_adapters.sql.engine.dialect import batch_rows, in_array, json_items_cleared
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.statements import Row, Statement
 from staffbooking_adapters.sql.engine.types import BigInt
@@ -188,38 +187,40 @@ def _erased_text(text_column: ColumnElement[str | None]) -> ColumnElement[str | 
 _ERASED_NAME = literal(ERASED_NAME, Text())
 
 
-def _audited_id(subject: AuditSubject) -> ColumnElement[int]:
-    """The id that an audit entry of this subject names; NULL for entries of others."""
-    return cast(case((audit.c.subject == subject, audit.c.subject_id)), BigInt)
-
-
-_IS_IN_AUDIT_OF_PERSON = or_(
-    audit.c.actor_id == _USER_ID,
-    exists().where(
-        endpoints.c.id == _audited_id(AuditSubject.WEBHOOK), endpoints.c.owner_id == _USER_ID
-    ),
-    exists().where(
-        deliveries.c.id == _audited_id(AuditSubject.DELIVERY),
-        deliveries.c.endpoint_id == endpoints.c.id,
-        endpoints.c.owner_id == _USER_ID,
-    ),
-    *(
-        and_(
-            audit.c.subject.in_(subjects),
-            audit.c.subject_id.in_(select(cast(subject_id, Text)).where(is_theirs)),
-        )
-        for subjects, subject_id, is_theirs in (
-            ((AuditSubject.PERSON, AuditSubject.COMPANION), users.c.id, users.c.id == _USER_ID),
-            ((AuditSubject.API_KEY,), api_keys.c.id, api_keys.c.owner_id == _USER_ID),
-            (
-                (AuditSubject.PORTFOLIO_ITEM,),
-                portfolio_items.c.id,
-                portfolio_items.c.companion_id == _USER_ID,
-            ),
-            ((AuditSubject.REVIEW,), reviews.c.id, _IS_REVIEW_OF_OWN_BOOKING),
-            (BOOKING_SUBJECTS, bookings.c.code, _IS_PARTY),
-        )
-    ),
+_OWN_ENDPOINTS = select(endpoints.c.id).where(endpoints.c.owner_id == _USER_ID)
+LIST_AUDIT_IDS_OF = Statement(
+    union(
+        select(audit.c.id).where(audit.c.actor_id == _USER_ID),
+        *(
+            select(audit.c.id).where(
+                audit.c.subject.in_(subjects),
+                audit.c.subject_id.in_(select(cast(subject_id, Text)).where(is_theirs)),
+            )
+            for subjects, subject_id, is_theirs in (
+                ((AuditSubject.PERSON, AuditSubject.COMPANION), users.c.id, users.c.id == _USER_ID),
+                ((AuditSubject.API_KEY,), api_keys.c.id, api_keys.c.owner_id == _USER_ID),
+                (
+                    (AuditSubject.PORTFOLIO_ITEM,),
+                    portfolio_items.c.id,
+                    portfolio_items.c.companion_id == _USER_ID,
+                ),
+                ((AuditSubject.REVIEW,), reviews.c.id, _IS_REVIEW_OF_OWN_BOOKING),
+                ((AuditSubject.WEBHOOK,), endpoints.c.id, endpoints.c.owner_id == _USER_ID),
+                (
+                    (AuditSubject.DELIVERY,),
+                    deliveries.c.id,
+                    deliveries.c.endpoint_id.in_(_OWN_ENDPOINTS),
+                ),
+                (BOOKING_SUBJECTS, bookings.c.code, _IS_PARTY),
+            )
+        ),
+    )
+)
+"""The audit entries by and about a person. Each part begins with the person's own rows and finds
+entries by an index: an OR of the parts would read the whole audit, and so would an update of a
+union, which PostgreSQL expects to be large."""
+ERASE_AUDIT = Statement(
+    update(audit).where(in_array(audit.c.id, "ids")).values(reason=null(), origin=null())
 )
 _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
     (sessions, sessions.c.user_id == _USER_ID),
@@ -242,7 +243,6 @@ _DELETED_TABLES: tuple[tuple[Table, ColumnElement[bool]], ...] = (
 ERASE_PERSON = tuple(
     Statement(part)
     for part in (
-        update(audit).where(_IS_IN_AUDIT_OF_PERSON).values(reason=null(), origin=null()),
         _erase_booking_side(
             Party.CUSTOMER,
             bookings.c.customer_id == _USER_ID,
@@ -365,6 +365,8 @@ class PersonalDataWriter(PersonalDataReader):
         # refused, since their author is erased.
         await self.connection.fetch_all(LOCK_CONVERSATIONS_OF, user_id=user.id)
         await self._erase_checkouts(user.id)
+        entries = await self.connection.fetch_all(LIST_AUDIT_IDS_OF, user_id=user.id)
+        await self.connection.execute(ERASE_AUDIT, ids=[number for (number,) in entries])
         for statement in ERASE_PERSON:
             await self.connection.execute(statement, user_id=user.id)
         payees_writer = PayeesWriter(self.connection)

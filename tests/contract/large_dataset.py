@@ -67,6 +67,17 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         ROW_COUNT,
         {"id": "i", "approval": "CASE i % 50 WHEN 0 THEN 'pending' ELSE 'approved' END"},
     ),
+    (companions.saved_people, ROW_COUNT, {"customer_id": "1 + i / 5", "companion_id": "i"}),
+    (
+        accounts.audit,
+        2 * ROW_COUNT,
+        {
+            "id": "i",
+            "actor_id": "i % 5",
+            "subject": "CASE i % 4 WHEN 0 THEN 'delivery' WHEN 1 THEN 'refund' ELSE 'person' END",
+            "subject_id": "CASE i % 4 WHEN 1 THEN 'BK' || i ELSE CAST(i / 2 AS TEXT) END",
+        },
+    ),
     (
         companions.locations,
         LOCATION_COUNT,

@@ -65,6 +65,7 @@ saved_people = Table(
     Column("saved_at", Instant, nullable=False),
     PrimaryKeyConstraint("customer_id", "companion_id"),
     Index("ix_saved_people_saved_at", "customer_id", "saved_at", "companion_id"),
+    Index("ix_saved_people_companion", "companion_id"),
 )
 """The staff members whom a customer has saved."""
 

@@ -163,6 +163,7 @@ payees = Table(
     Column("lease_until", Instant),
     PrimaryKeyConstraint("provider", "companion_id"),
     UniqueConstraint("provider", "ref", name="uq_payees_ref"),
+    Index("ix_payees_companion", "companion_id"),
 )
 """One column for each field of the domain's `Payee`, in its order, and the lease."""
 

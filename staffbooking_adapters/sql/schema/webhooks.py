@@ -69,12 +69,7 @@ is_silent_endpoint = and_(
 )
 partial_index("ix_webhook_endpoints_silent", endpoints.c.id, where=is_silent_endpoint)
 
-partial_index(
-    "ix_webhook_endpoints_owner",
-    endpoints.c.owner_id,
-    endpoints.c.id,
-    where=is_endpoint_not_deleted,
-)
+Index("ix_webhook_endpoints_owner", endpoints.c.owner_id, endpoints.c.id)
 partial_index(
     "ix_webhook_endpoints_turns",
     *(endpoints.c.troubled, endpoints.c.due_at, endpoints.c.id),

@@ -239,6 +239,10 @@ WEBHOOKS = {
     "whom a person reviewed": privacy.LIST_REVIEWEES,
     "next messages by a person": privacy.messages_by_person_after(101),
     **{f"forgotten, {n}": statement for n, statement in enumerate(privacy.ERASE_PERSON)},
+    "payees of a person": privacy.LOCK_PAYEES_OF,
+    "audit to forget": privacy.LIST_AUDIT_IDS_OF,
+    "forgotten audit": privacy.ERASE_AUDIT,
+    "forgotten audit of inquiries": privacy.ERASE_AUDIT_OF_INQUIRIES,
     **{f"forgotten address, {n}": each for n, each in enumerate(privacy.ERASE_EMAIL)},
     "sessions of a user": accounts_store.SESSIONS_OF,
     "recipients": accounts_store.FIND_USERS,
@@ -291,7 +295,7 @@ BIG = (
     "|payment_operations|other|later|ledger_postings|ledger_legs|processor_inbox|payees|reviews"
     "|events|event_readers|webhook_(endpoints|deliveries|attempts)|notices"
     "|conversations|conversation_members|mine|theirs|messages|its|one|last|channel_connections"
-    "|last_seen|person_terms|earlier|own|portfolio_items|inquiries)"
+    "|last_seen|person_terms|earlier|own|portfolio_items|inquiries|audit|saved_people)"
 )
 IN_ORDER = (
     "(bookings_(newest|urgent|payouts|disputes)|payment_operations_failed_refunds"
