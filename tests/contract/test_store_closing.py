@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import MetaData, literal, select
 
 from staffbooking_adapters.hints import LocalHints
 from staffbooking_adapters.sql.accounts import rate_limits
+from staffbooking_adapters.sql.engine.open import Statement, open_database
 from staffbooking_adapters.sql.store import open_store
 from staffbooking_adapters.testing.builders import POLICY
 
@@ -50,3 +53,15 @@ async def test_an_error_at_the_end_leaves_nothing_open(url: str) -> None:
     store.hints = FailingHints()
     with pytest.raises(ArithmeticError):
         await store.close()
+
+
+async def test_a_cancelled_close_leaves_nothing_open(url: str) -> None:
+    """A database whose close is cancelled while its readers are being closed closes its writer
+    too."""
+    database = await open_database(url, MetaData())
+    await database.fetch_value(Statement(select(literal(1))))  # opens a reader
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from staffbooking_adapters.database_time import DatabaseTime
+from staffbooking_adapters.sql.engine.connection import await_uninterrupted
 from staffbooking_core.errors import StoreUnavailable
 
 C = TypeVar("C")
@@ -28,7 +29,7 @@ class Pool(Generic[C]):
         self,
         size: int,
         connect: Callable[[DatabaseTime], Awaitable[C]],
-        disconnect: Callable[[C], Awaitable[None]],
+        disconnect: Callable[[C], Coroutine[Any, Any, None]],
         is_alive: Callable[[C], bool],
     ) -> None:
         self._size = size
@@ -68,7 +69,7 @@ class Pool(Generic[C]):
             raise
         if self._is_cut:  # Nothing would close a connection opened since.
             self._release_slot()
-            await self._disconnect(connection)
+            await await_uninterrupted(self._disconnect(connection))
             raise StoreUnavailable("the database is closed")
         self._open_connections.add(connection)
         return connection
@@ -81,7 +82,7 @@ class Pool(Generic[C]):
 
     async def close(self) -> None:
         """Close the pool: refuse new callers, wait until all connections are returned or
-        CLOSE_TIMEOUT_SECONDS have passed, then close them."""
+        CLOSE_TIMEOUT_SECONDS have passed, then close them. A cancellation ends only the wait."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -91,7 +92,11 @@ class Pool(Generic[C]):
                 await self._wait_for_slot(budget)
         except StoreUnavailable:
             pass
-        self._is_cut = True
+        finally:
+            self._is_cut = True
+            await await_uninterrupted(self._disconnect_all())
+
+    async def _disconnect_all(self) -> None:
         while self._open_connections:
             await self._disconnect(self._open_connections.pop())
 

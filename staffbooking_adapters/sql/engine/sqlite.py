@@ -94,8 +94,10 @@ class SqliteDatabase(Database):
             self._make_driver, self._synchronous = aiosqlite.connect, synchronous
 
     async def close(self) -> None:
-        await self._reader_pool.close()
-        await self._writer_pool.close()  # the last connection to close removes the write-ahead log
+        try:
+            await self._reader_pool.close()
+        finally:  # the last connection to close removes the write-ahead log
+            await self._writer_pool.close()
 
     async def open(self) -> SqliteDatabase:
         """Create the file, if it is missing, before it is read."""
@@ -388,4 +390,4 @@ def _is_alive(driver: Driver) -> bool:
 
 
 async def _disconnect(driver: Driver) -> None:
-    await await_uninterrupted(driver.close())
+    await driver.close()

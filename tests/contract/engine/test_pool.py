@@ -137,3 +137,38 @@ async def test_a_pool_that_was_cut_opens_nothing(monkeypatch):
         with pytest.raises(StoreUnavailable):
             await asyncio.wait_for(caller, 5)
     assert not any(connection.alive for connection in opened)
+
+
+async def test_a_cancelled_close_closes_every_connection():
+    """A close that is cancelled while a connection is being closed closes the others too."""
+    is_closing = asyncio.Event()
+
+    async def connect(_):
+        return FakeConnection()
+
+    async def disconnect(connection):
+        is_closing.set()
+        await asyncio.sleep(0)
+        connection.alive = False
+
+    pool = Pool(2, connect, disconnect, lambda connection: connection.alive)
+    connections = [await pool.acquire(DatabaseTime(5)) for _ in range(2)]
+    for connection in connections:
+        pool.release(connection)
+    closing = asyncio.create_task(pool.close())
+    await is_closing.wait()
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert not any(connection.alive for connection in connections)
+
+
+async def test_a_cancelled_close_waits_for_no_lent_connection(pool):
+    """A close that is cancelled while it waits for a lent connection closes it at once."""
+    lent = await pool.acquire(DatabaseTime(5))
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert not lent.alive
