@@ -6,13 +6,16 @@ import gc
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from staffbooking_cli import garbage
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 success, 1 error (one line on stderr), 2 usage."""
+    """Run the command line. Exit codes: 0 success, 1 error (one line on stderr), 2 usage,
+    130 Ctrl-C."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # The parent closed this stream: reserve it, or the next opened file would get its
@@ -25,6 +28,15 @@ def main() -> None:
     garbage.collect_rarely()
     garbage.forget_generated_source()
     try:
+        _load_app()(prog_name="staffbooking")
+    except KeyboardInterrupt:  # while the command is loaded; later typer does the same
+        sys.exit(130)
+    finally:
+        gc.freeze()  # Otherwise Python looks through all modules for garbage before it exits.
+
+
+def _load_app() -> Callable[..., Any]:
+    try:
         from staffbooking_cli.app import app
     except ModuleNotFoundError as error:
         if error.name != "typer":
@@ -32,10 +44,7 @@ def main() -> None:
         from staffbooking_adapters.extras import MissingExtra
 
         sys.exit(f"staffbooking: {MissingExtra('cli')}")
-    try:
-        app(prog_name="staffbooking")
-    finally:
-        gc.freeze()  # Otherwise Python looks through all modules for garbage before it exits.
+    return app
 
 
 if __name__ == "__main__":

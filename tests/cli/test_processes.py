@@ -146,3 +146,24 @@ def test_closed_streams_are_no_fault(env: dict[str, str]) -> None:
     closing = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *command]
     ended = subprocess.run(closing, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+INTERRUPTED_LOADING = """
+import signal, sys
+from staffbooking_cli.main import main
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+main()
+"""
+
+
+def test_an_interrupt_while_a_command_is_loaded_is_no_fault() -> None:
+    """SIGINT ends a command whose modules are still being loaded with code 130 and no traceback."""
+    command = [sys.executable, "-c", INTERRUPTED_LOADING]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

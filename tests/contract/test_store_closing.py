@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import MetaData, literal, select
@@ -65,3 +67,30 @@ async def test_a_cancelled_close_leaves_nothing_open(url: str) -> None:
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
+
+
+async def test_a_cancelled_opening_waits_for_its_connection(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An opening that is cancelled while its thread connects ends after the thread has connected,
+    which needs the event loop."""
+    connect: Any = sqlite3.connect
+    loop, loop_thread = asyncio.get_running_loop(), threading.current_thread()
+    is_connecting, may_connect = asyncio.Event(), threading.Event()
+
+    def connect_late(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is not loop_thread:
+            loop.call_soon_threadsafe(is_connecting.set)
+            may_connect.wait(TIMEOUT_SECONDS)
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", connect_late)
+    opening = asyncio.create_task(open_database(url, MetaData()))
+    await is_connecting.wait()
+    opening.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not opening.done()
+    may_connect.set()
+    await asyncio.wait([opening])
+    assert opening.cancelled()

@@ -14,7 +14,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Mapping,
     Sequence,
 )
@@ -187,7 +186,7 @@ def transaction_failure(error: BaseException) -> Exception:
     return error if isinstance(error, Exception) else StoreUnavailable("a statement was cancelled")
 
 
-async def await_uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+async def await_uninterrupted(work: Awaitable[object]) -> None:
     """Await `work` to its end, and raise a cancellation only after that."""
     task = asyncio.ensure_future(work)
     cancellation = None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from staffbooking_adapters.database_time import DatabaseTime
 from staffbooking_adapters.sql.engine.connection import await_uninterrupted
@@ -29,7 +29,7 @@ class Pool(Generic[C]):
         self,
         size: int,
         connect: Callable[[DatabaseTime], Awaitable[C]],
-        disconnect: Callable[[C], Coroutine[Any, Any, None]],
+        disconnect: Callable[[C], Awaitable[None]],
         is_alive: Callable[[C], bool],
     ) -> None:
         self._size = size

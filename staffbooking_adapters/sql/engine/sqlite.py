@@ -216,7 +216,7 @@ class SqliteDatabase(Database):
             self._path, timeout=0, isolation_level=None, cached_statements=1024
         )
         try:
-            await driver
+            await await_uninterrupted(driver)  # aiosqlite would leave its thread behind
             for pragma in pragmas:
                 await _set_pragma_with_retries(driver, pragma)
         except BaseException as error:
