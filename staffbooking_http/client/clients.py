@@ -146,10 +146,10 @@ class _Methods:
 class Client(_Methods):
     """The API by key, for programs without an event loop. Threads may share a client.
 
-    `base_url` begins with `http://` or `https://`, else ValueError is raised, and may have a path.
-    `http` brings its own transport, timeouts and proxies, and is
-    closed by the caller. `sleep`, `clock` (seconds of any origin) and `random` (0 to 1) are for
-    tests.
+    `base_url` begins with `http://` or `https://` and may have a path; ValueError is raised for
+    another, and for a key that no header can have, such as one with a line end. `http` brings its
+    own transport, timeouts and proxies, and is closed by the caller. `sleep`, `clock` (seconds of
+    any origin) and `random` (0 to 1) are for tests.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class SansIoClient:
     a number from 0 to 1."""
 
     base_url: str
-    api_key: str
+    api_key: str = field(repr=False)
     retries: Retries
     clock: Callable[[], float]
     random: Callable[[], float]
@@ -114,6 +114,7 @@ class SansIoClient:
             raise ValueError(
                 f"base_url must be an address such as https://staff.example, not {self.base_url!r}"
             )
+        _check_header_value("api_key", self.api_key)
 
     def send(self, call: Call[T]) -> Flow[T]:
         """Make a call and repeat it (`Retries`). Raises ApiError."""
@@ -156,7 +157,9 @@ class SansIoClient:
             "User-Agent": f"staffbooking-client/{__version__}",
         }
         if call.method == "POST" and call.changes:
-            headers["Idempotency-Key"] = call.idempotency_key or uuid4().hex
+            key = uuid4().hex if call.idempotency_key is None else call.idempotency_key
+            _check_header_value("idempotency_key", key)
+            headers["Idempotency-Key"] = key
         content = None
         if call.body is not None:
             headers["Content-Type"] = "application/json"
@@ -167,6 +170,13 @@ class SansIoClient:
         query = cast(dict[str, str], _to_json_values(call.query))
         url = httpx.URL(self.base_url.rstrip("/") + path).copy_merge_params(query)
         return httpx.Request(call.method, url, headers=headers, content=content)
+
+
+def _check_header_value(name: str, value: str) -> None:
+    """Raises ValueError, without the value, for what httpx would refuse with the value in its
+    error."""
+    if not (value.isascii() and value.isprintable() and value.strip() == value != ""):
+        raise ValueError(f"{name} must be printable ASCII without spaces around it")
 
 
 def _to_json_values(values: Mapping[str, object]) -> dict[str, object]:

@@ -75,6 +75,31 @@ def test_an_address_without_scheme_or_host_is_refused(
         kind(url, "ps_key")
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("key", ["ps_key\n", " ps_key", "", "ps_k\u00e9y", "ps\0key"])
+def test_a_key_that_no_header_can_have_is_refused(
+    kind: type[Client | AsyncClient], key: str
+) -> None:
+    """A client is not made with a key that could not be sent, and the error does not show it."""
+    with pytest.raises(ValueError, match=r"^api_key must be printable ASCII without spaces"):
+        kind("https://staff.example", key)
+
+
+def test_the_key_is_in_no_representation() -> None:
+    """The key is not shown where a client is, as in a log or a debugger."""
+    client = Client("https://staff.example", "ps_key")
+    assert "ps_key" not in repr(vars(client))
+
+
+@pytest.mark.parametrize("key", ["order 1\n", "", "b\u00e9b\u00e9"])
+def test_an_idempotency_key_that_no_header_can_have_is_refused(key: str) -> None:
+    """A booking is not sent with a key that would be lost or break the request."""
+    service = Service(booked())
+    with pytest.raises(ValueError, match=r"^idempotency_key must be printable ASCII"):
+        service.client().book(**GALA, idempotency_key=key)
+    assert service.requests == []
+
+
 @pytest.mark.parametrize(
     "failure",
     [
