@@ -37,6 +37,8 @@ _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full
 def parse_database_url(text: str) -> str:
     """The URL of a database. Raises ValueError with what it must be."""
     if _SQLITE_URL.fullmatch(text):
+        if str(_sqlite_file(text)) == ":memory:":  # each connection would have its own
+            raise ValueError("must name a file: `memory_ports` keeps all in memory")
         return text
     found = _POSTGRES_URL.fullmatch(text)
     if found is None or not text.partition("://")[2].strip("/"):

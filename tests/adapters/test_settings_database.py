@@ -52,6 +52,9 @@ def test_a_valid_url_is_taken(url: str) -> None:
         (f"{POSTGRES}/x?sslmode=hush", "must have one of these as sslmode: disable"),
         ("sqlite+aiosqlite:///x.db?hush=1", "must be sqlite"),
         ("sqlite+aiosqlite://hush/x.db", "must be sqlite"),
+        ("sqlite+aiosqlite:///", "must be sqlite"),
+        ("sqlite+aiosqlite:///:memory:", "must name a file: `memory_ports` keeps all in memory"),
+        ("sqlite+aiosqlite:///:memory:?timeout=5", "must name a file"),
     ],
 )
 def test_a_wrong_url_is_refused_without_its_parts(url: str, reason: str) -> None:
