@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Unpack
@@ -81,9 +81,8 @@ def memory_ports(
     policy = Policy() if policy is None else policy
     check_adapters({"policy": policy, **adapters}, now=now)
     store: Any = adapters.get("store") or MemoryStore(policy)  # Any: one given has what is used.
-    clock: Clock = adapters.get("clock") or (
-        doubles.VirtualClock(now, store=store) if now else SandboxClock(store, SystemClock())
-    )
+    standing = doubles.VirtualClock(now.astimezone(UTC), store=store) if now else None
+    clock: Clock = adapters.get("clock") or standing or SandboxClock(store, SystemClock())
     refs = count(1)
     processor = FakeProcessor(
         MemoryFakeDocumentStore(),

@@ -12,7 +12,7 @@ __all__ = ["Clock", "Hasher", "Hint", "Hints", "IdGenerator", "Notifier", "Vault
 
 
 class Clock(Protocol):
-    """Real time, and the service's time."""
+    """Real time, and the service's time, both with `datetime.UTC` as their timezone."""
 
     def wall(self) -> datetime:
         """Real time, the same for all processes that share a store: for sessions, rate limits,
@@ -30,11 +30,12 @@ class Clock(Protocol):
 
     def skew(self) -> timedelta | None:
         """How far this machine's own clock is ahead of real time as the store has it, now;
-        negative where it is behind. None where the two were not compared lately."""
+        negative where it is behind, and zero where there is nothing to compare. None where the
+        two were not compared lately: the service is not ready until they are."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait in real time; returns at once where time is virtual."""
+        """Wait in real time. A virtual clock advances by as much and returns at once."""
         ...
 
 

@@ -8,6 +8,7 @@ from itertools import count
 from attrs import evolve
 
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 import pytest
 from staffbooking_adapters.memory.doubles import PlainHasher, SeededIds, VirtualClock
 from staffbooking_adapters.memory.files import MemoryFiles
@@ -152,13 +153,23 @@ ADAPTERS = {
     "times are naive": (
         CLOCK,
         "def wall(self): return datetime.now()",
-        "aware and in UTC",
+        "are aware and have `datetime.UTC`",
     ),
     "time goes back": (
         CLOCK,
         "def wall(self):\n        self.n = getattr(self, 'n', 0) + 1\n"
         "        return super().wall() - timedelta(seconds=self.n)",
         "Neither wall time nor business time is earlier",
+    ),
+    "business time is in UTC by another name": (
+        CLOCK,
+        "async def business(self): return self.wall().astimezone(ZoneInfo('UTC'))",
+        "have `datetime.UTC` as their timezone",
+    ),
+    "the skew is never known": (
+        CLOCK,
+        "def skew(self): return None",
+        "the service is not ready while the skew is unknown",
     ),
     "sleep returns at once": (
         CLOCK,

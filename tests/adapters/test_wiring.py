@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -344,11 +345,13 @@ async def test_sql_ports_check_their_arguments(url: str, keys: Any, message: str
 
 
 async def test_memory_ports_have_the_clock_that_is_asked_for() -> None:
-    """Ports in memory have the system's clock, or one that stands still at the given time."""
-    now = datetime(2030, 5, 1, tzinfo=UTC)
+    """Ports in memory have the system's clock, or one that stands still at the given time, which is
+    read in UTC."""
+    now = datetime(2030, 5, 1, tzinfo=ZoneInfo("Europe/Lisbon"))
 
     assert isinstance(wiring.memory_ports().clock, SandboxClock)
-    assert await wiring.memory_ports(now=now).clock.business() == now
+    standing = wiring.memory_ports(now=now).clock.wall()
+    assert (standing, standing.tzinfo) == (now, UTC)
     with pytest.raises(TypeError, match="notifer"):
         wiring.memory_ports(notifer=RecordingNotifier())  # type: ignore[call-arg]
 
