@@ -68,19 +68,21 @@ _STORE_PORTS = ("admission", "hints")
 
 
 def check_adapters(
-    adapters: Mapping[str, Any], excluded: Collection[str] = (), now: datetime | None = None
+    adapters: Mapping[str, Any], database_ports: Collection[str] = (), now: datetime | None = None
 ) -> None:
     """Check adapters by the names of their ports, and the time at which a clock shall stand.
 
-    Raises TypeError, which lists every fault: a name that is no port or `excluded`, a
-    missing method, parameters that it does not take, a coroutine function in place of a plain one
-    or the reverse. Raises ValueError for a naive `now`.
+    Raises TypeError, which lists every fault: a name that is no port or one of
+    `database_ports`, a missing method, parameters that it does not take, a coroutine function in
+    place of a plain one or the reverse. Raises ValueError for a naive `now`.
     """
     if now is not None and now.tzinfo is None:
         raise ValueError("now must be aware: give it a timezone, such as datetime.UTC")
     ports = get_type_hints(Ports)
-    if unknown := adapters.keys() - (ports.keys() - set(excluded)):
+    if unknown := adapters.keys() - ports.keys():
         raise TypeError(f"no ports that can be replaced: {', '.join(sorted(unknown))}")
+    if fixed := adapters.keys() & set(database_ports):
+        raise TypeError(f"can't be replaced on a database: {', '.join(sorted(fixed))}")
     faults = [
         f"{name}: {fault}"
         for name, adapter in adapters.items()

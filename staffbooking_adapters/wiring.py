@@ -229,7 +229,7 @@ async def open_ports(
 
 
 def _check_replacements(policy: Policy, adapters: Mapping[str, Any]) -> None:
-    check_adapters({"policy": policy, **adapters}, excluded=("store", "admission", "hints"))
+    check_adapters({"policy": policy, **adapters}, database_ports=("store", "admission", "hints"))
     if policy.sandbox and "payments" in adapters and "sandbox" not in adapters:
         raise SettingsError("SANDBOX", "requires fake payments: others are given")
 

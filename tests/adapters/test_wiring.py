@@ -318,11 +318,19 @@ async def test_given_payments_have_no_sandbox(database_url: str) -> None:
     assert wiring.memory_ports(payments=mine).sandbox is None
 
 
-@pytest.mark.parametrize("name", ["store", "admission", "hints", "notifer"])
-async def test_what_the_database_gives_is_not_replaced(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("store", "can't be replaced on a database: store"),
+        ("admission", "can't be replaced on a database: admission"),
+        ("hints", "can't be replaced on a database: hints"),
+        ("notifer", "no ports that can be replaced: notifer"),
+    ],
+)
+async def test_what_the_database_gives_is_not_replaced(name: str, reason: str) -> None:
     """The ports of the database can't be replaced, nor names that are no ports."""
     given: dict[str, Any] = {name: object()}
-    with pytest.raises(TypeError, match=name):
+    with pytest.raises(TypeError, match=reason):
         async with wiring.open_ports(settings("sqlite+aiosqlite:///never.db"), **given):
             pass
 
