@@ -175,6 +175,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
     mail_from = read(
         "MAIL_FROM", parse_mailbox, f"Staff booking <staffbooking@{default_mail_host(base_url)}>"
     )
+    smtp = read("SMTP_URL", parse_smtp_url, "")
     try:
         policy = Policy(
             currency=read("CURRENCY", lambda text: Currency(text.lower()), "usd"),
@@ -188,7 +189,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
             payment_window=read("PAYMENT_WINDOW", _parse_payment_window, ""),
             limits=read("LIMITS", parse_rate_limits, ""),
             sandbox=read("SANDBOX", _parse_flag, "1" if is_fake else "0"),
-            keeps_mails=not (read.has("SMTP_URL") or is_exposed(base_url, listening_address)),
+            keeps_mails=smtp is None and not is_exposed(base_url, listening_address),
             webhook_allow_insecure=read("WEBHOOK_ALLOW_INSECURE", _parse_flag, "0"),
         )
     except ValueError as error:  # It names a field, and the setting of that field is named alike.
@@ -207,7 +208,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
         redis_url=read("REDIS_URL", _parse_redis_url, ""),
         blocked_terms=read("BLOCKED_TERMS", _parse_terms, ""),
         files_dir=read("FILES_DIR", lambda text: Path(text) if text else None, ""),
-        smtp=read("SMTP_URL", parse_smtp_url, ""),
+        smtp=smtp,
         mail_from=mail_from,
         log_format=read("LOG_FORMAT", parse_log_format, "text"),
         log_level=read("LOG_LEVEL", parse_log_level, "info"),

@@ -21,6 +21,7 @@ def test_without_a_server_no_mail_is_sent() -> None:
 def test_mails_are_kept_where_nobody_else_can_read_them() -> None:
     """Mails are kept to be read if no mail server is set and no stranger reaches the service."""
     assert load().policy.keeps_mails
+    assert load(SMTP_URL="").policy.keeps_mails
     assert not load(SMTP_URL="smtp://mail.example").policy.keeps_mails
     public = {"BASE_URL": "https://booking.example.com", "SANDBOX": "1"}
     secret = "8f3a9c71d05e42b6a7c3f19e5d80b264e9a17c35"
