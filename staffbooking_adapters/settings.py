@@ -11,10 +11,10 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from attrs import field, frozen
@@ -80,6 +80,10 @@ _REDIS_URL_PATTERN = re.compile(
     rf"|unix://({_URL_USER})?/[^?#\s]+",
     re.ASCII,
 )
+_ORIGIN_PATTERN = re.compile(
+    r"https?://([\w.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?", re.ASCII
+)
+"""An origin as browsers send it."""
 
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -170,6 +174,7 @@ def load_settings(environ: Mapping[str, str], *, listening_address: str | None =
     """
     read = _EnvironmentReader(environ)
     read.check_names()
+    read("DEBUG", _parse_flag, "0")  # used by the command line
     is_fake = read("PAYMENTS", _parse_payments, "fake") == "fake"
     base_url = read("BASE_URL", _parse_base_url, "http://127.0.0.1:8000")
     mail_from = read(
@@ -344,7 +349,7 @@ _BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 def _parse_rate(text: str) -> int:
     try:
         ppm = Decimal(text) * PARTS_PER_MILLION
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one without bounds
         raise ValueError("must be a fraction such as 0.15") from None
     if not ppm.is_finite() or not 0 <= ppm <= PARTS_PER_MILLION or ppm != int(ppm):
         raise ValueError("must be a fraction from 0 to 1 with at most 6 decimals")
@@ -413,10 +418,10 @@ def _parse_connection_count(text: str) -> int:
 
 
 def _parse_origins(text: str) -> tuple[str, ...]:
-    origins = tuple(filter(None, (part.strip().rstrip("/") for part in text.split(","))))
+    origins = tuple(filter(None, (part.strip().rstrip("/") for part in text.lower().split(","))))
     for origin in origins:
-        parts: Any = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path:
+        found = _ORIGIN_PATTERN.fullmatch(origin)
+        if found is None or not 1 <= int(found["port"] or 1) <= 65_535:
             raise ValueError("must be origins such as https://app.example, separated by commas")
     return origins
 
