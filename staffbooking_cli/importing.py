@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,6 +28,8 @@ _CHUNK_BYTES = 1 << 16
 _MAX_CELL_LENGTH = 1 << 20
 _MAX_LINE_LENGTH = 1 << 20
 """Maximum characters of a line of JSON Lines."""
+_MAX_UNKNOWN_NAMES = 10
+"""Number of unknown names to take from a row, and after which no more are looked for."""
 
 _FIELD_NAMES = [field.name for field in fields(ImportedCompanion)]
 _REQUIRED_FIELD_NAMES = [
@@ -57,6 +60,8 @@ class ImportFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._binary: BinaryIO | None = None
+        self.unknown_names: set[str] = set()
+        """The first names of columns and members read so far that are no fields."""
         if path.exists() and not path.is_file():
             raise CommandRefused(f"{path}: is not a file")
         self.size, self.fingerprint = _check_utf8(path)
@@ -78,7 +83,11 @@ class ImportFile:
             newline = "" if read is _csv_rows else None
             text = io.TextIOWrapper(self._binary, encoding="utf-8-sig", newline=newline)
             try:
-                yield from read(text, after_line)
+                for row in read(text, after_line):
+                    if len(self.unknown_names) < _MAX_UNKNOWN_NAMES:
+                        unknown = islice(row.data.keys() - _FIELD_NAMES, _MAX_UNKNOWN_NAMES)
+                        self.unknown_names.update(unknown)
+                    yield row
             except _InvalidFormat as error:
                 raise CommandRefused(f"{self._path}: {error}") from None
 
@@ -245,7 +254,7 @@ def _csv_row(line: int, header: Sequence[str], cells: Sequence[str]) -> ImportFi
     data = {
         name: _CELL_PARSERS.get(name, str)(cell.strip())
         for name, cell in zip(header, cells, strict=False)
-        if cell.strip() and name in _FIELD_NAMES
+        if cell.strip()
     }
     if len(cells) != len(header):
         return ImportFileRow(

@@ -147,6 +147,8 @@ def import_(
         return done
 
     done = run_command(work)
+    if names := sorted(ascii(name[:40]) for name in file.unknown_names):
+        render.print_note(f"staffbooking: ignored, since no such fields exist: {', '.join(names)}")
     if done.skipped:
         render.print_note(f"staffbooking: {done.skipped} of {done.row_count} rows were skipped")
         raise typer.Exit(1)

@@ -134,12 +134,26 @@ def sizes(people: list[dict[str, Any]]) -> list[int]:
 
 
 def test_unknown_fields_are_ignored(deployment: CliDeployment, tmp_path: Path) -> None:
-    """A column or member with an unknown name is ignored."""
+    """A column or member with an unknown name is ignored, and named in a note."""
     path = tmp_path / "companions.csv"
     path.write_text(as_csv([person(1, rating_sum=500, id=99)]))
-    assert imported(deployment, path)["imported"] == 1
+    result = deployment.run_command("companions", "import", path)
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "staffbooking: ignored, since no such fields exist: 'id', 'rating_sum'\n",
+    )
     [found] = deployment.run_json("companions", "list")["companions"]
     assert (found["id"], found["rating_avg"]) == (1, 0)
+
+
+def test_a_misspelt_field_is_named_in_one_line(deployment: CliDeployment, tmp_path: Path) -> None:
+    """A note of unknown members shows each once, shortened and made printable."""
+    path = tmp_path / "companions.jsonl"
+    path.write_text(as_lines([person(n, langauges=["en"], **{"x\n" * 50: 1}) for n in range(2)]))
+    result = deployment.run_command("companions", "import", path)
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.count("langauges") == 1
+    assert len(result.stderr) < 150
 
 
 def test_a_companion_is_pending_by_default(deployment: CliDeployment, file: Path) -> None:
