@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from staffbooking_cli import options, render
+from staffbooking_cli.errors import CommandRefused
 from staffbooking_cli.listing import iterate_records
 from staffbooking_cli.operators import run_operator_command
 from staffbooking_cli.options import AsJson, By, Email, Id, PermissionOption, Reason
@@ -58,9 +59,10 @@ def create(
     command = structure(CreateApiKey, data)
 
     async def work(ports: Ports) -> tuple[str, ApiKeyRecord]:
-        key, made = await api_keys.create(
-            ports, await administration.get_user(ports, email), command
-        )
+        user = await administration.get_user(ports, email)
+        if user.disabled_at is not None:
+            raise CommandRefused(f"the account is disabled: `staffbooking users enable {email}`")
+        key, made = await api_keys.create(ports, user, command)
         return key, api_key_record(made)
 
     key, record = run_operator_command(work, "create", "api_key", None, reason=reason, by=by)

@@ -54,6 +54,13 @@ def test_keys_need_a_subscription(deployment: CliDeployment) -> None:
     assert line == "staffbooking: An active enterprise subscription is required"
 
 
+def test_a_disabled_account_gets_no_key(deployment: CliDeployment) -> None:
+    """A disabled account gets no key, and the line names the command that enables it."""
+    deployment.run_json("users", "disable", EMAIL)
+    line = deployment.run_refused(*CREATE)
+    assert line == f"staffbooking: the account is disabled: `staffbooking users enable {EMAIL}`"
+
+
 def test_a_sixth_key_is_refused(deployment: CliDeployment) -> None:
     """An account has at most five active keys."""
     for _ in range(5):
