@@ -170,6 +170,8 @@ class StoreUnavailable(StaffbookingError):
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
         super().__init__("The service is temporarily unavailable")
+        if reason:
+            self.add_note(reason)  # for tracebacks: the message is shown to visitors
 
 
 class ClockWrong(StoreUnavailable):

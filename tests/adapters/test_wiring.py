@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from traceback import format_exception_only
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -350,6 +351,16 @@ async def test_sql_ports_check_their_arguments(url: str, keys: Any, message: str
     with pytest.raises(ValueError, match=message):
         async with wiring.sql_ports(url, secret_keys=keys, migrate=True):
             pass
+
+
+async def test_a_traceback_says_why_the_database_cannot_be_used(tmp_path: Path) -> None:
+    """The last lines of a traceback have the message for visitors and the reason for embedders."""
+    path = tmp_path / "missing" / "x.db"
+    with pytest.raises(StoreUnavailable) as refused:
+        async with wiring.sql_ports(f"sqlite+aiosqlite:///{path}", secret_keys=["k" * 32]):
+            pass
+    assert str(refused.value) == "The service is temporarily unavailable"
+    assert f"cannot open {path}: unable to" in "".join(format_exception_only(refused.value))
 
 
 async def test_memory_ports_have_the_clock_that_is_asked_for() -> None:
