@@ -73,7 +73,7 @@ _TABLE_ROWS: list[tuple[Table, int, dict[str, str]]] = [
         2 * ROW_COUNT,
         {
             "id": "i",
-            "actor_id": "i % 5",
+            "actor_id": "1",
             "subject": "CASE i % 4 WHEN 0 THEN 'delivery' WHEN 1 THEN 'refund' ELSE 'person' END",
             "subject_id": "CASE i % 4 WHEN 1 THEN 'BK' || i ELSE CAST(i / 2 AS TEXT) END",
         },
