@@ -108,8 +108,8 @@ class BookingWrite:
 class BookingQuery:
     """A page of bookings of which a user is a party; of all bookings where `user_id` is None.
 
-    Latest start first (starts_at, then id, descending); with `priority_first`, pending
-    priority requests come before all others.
+    Latest start first (starts_at, then id, descending), or earliest with `earliest_first`; with
+    `priority_first`, pending priority requests come before all others.
     """
 
     user_id: int | None
@@ -119,6 +119,7 @@ class BookingQuery:
     page: int = 1
     limit: int = 12
     priority_first: bool = False
+    earliest_first: bool = False
 
 
 class BookingsReadPort(Protocol):

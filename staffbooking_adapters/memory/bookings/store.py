@@ -62,7 +62,9 @@ class BookingsReader:
 
     async def bookings(self, query: BookingQuery) -> Sequence[Booking]:
         found = [each for each in self.tx.state.bookings.values() if _matches_query(each, query)]
-        found.sort(key=lambda booking: (booking.starts_at, booking.id), reverse=True)
+        found.sort(
+            key=lambda booking: (booking.starts_at, booking.id), reverse=not query.earliest_first
+        )
         if query.priority_first:
             found.sort(key=lambda booking: not booking.is_urgent)
         start = (query.page - 1) * query.limit

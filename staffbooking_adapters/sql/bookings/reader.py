@@ -107,7 +107,7 @@ to_booking = RowMapper(
 )
 to_credit = RowMapper(RebookingCredit, tuple(rebooking_credits.c))
 
-_NEWEST_FIRST = (bookings.c.starts_at.desc(), bookings.c.id.desc())
+_START = (bookings.c.starts_at, bookings.c.id)
 _SELECT_BOOKING_BY_ID = select(*BOOKING_COLUMNS).where(bookings.c.id == bindparam("booking_id"))
 GET_BOOKING = Statement(_SELECT_BOOKING_BY_ID)
 GET_BOOKING_BY_CODE = Statement(
@@ -169,14 +169,18 @@ class BookingListVariant:
     size: int
     has_offset: bool
     """Whether the page starts at an offset."""
+    earliest_first: bool = False
+
+    def order(self, *columns: ColumnElement[Any]) -> Sequence[ColumnElement[Any]]:
+        return columns if self.earliest_first else [column.desc() for column in columns]
 
 
 @cache
 def bookings_page(variant: BookingListVariant) -> Statement:
-    """A page of bookings: the ids of the newest of each party are combined and sorted, all from
+    """A page of bookings: the ids of the first of each party are combined and sorted, all from
     indexes; only the rows of the page are read.
 
-    Where all bookings are listed, the newest of each status are combined instead.
+    Where all bookings are listed, the first of each status are combined instead.
     """
     parties = [_IS_PARTY[party] for party in sorted(variant.parties or ())]
     is_of_status = bookings.c.status == bindparam("status")
@@ -185,7 +189,7 @@ def bookings_page(variant: BookingListVariant) -> Statement:
         kinds = [and_(each, is_of_status) if variant.has_status else each for each in parties]
     else:
         kinds = [is_of_status] if variant.has_status else statuses
-    candidates = [_select_newest_ids(variant, kind) for kind in kinds]
+    candidates = [_select_first_ids(variant, kind) for kind in kinds]
     if variant.priority_first:
         urgent = select(bookings.c.id, bookings.c.starts_at, literal_column("0").label("place"))
         # Without a hint SQLite would read all pending bookings.
@@ -193,29 +197,29 @@ def bookings_page(variant: BookingListVariant) -> Statement:
         candidates.append(urgent.where(is_urgent, or_(*kinds)))
     found = union_all(*candidates).subquery("found")
     place = func.min(found.c.place)
-    in_order = (place, found.c.starts_at.desc(), found.c.id.desc())
+    in_order = (place, *variant.order(found.c.starts_at, found.c.id))
     page_ids = select(found.c.id).group_by(found.c.id, found.c.starts_at).order_by(*in_order)
     page_ids = page_ids.add_columns(place.label("place")).limit(variant.size)
     if variant.has_offset:
         page_ids = page_ids.offset(bindparam("offset", type_=BigInt))
     chosen = page_ids.subquery("chosen")
     page = select(*BOOKING_COLUMNS).join_from(chosen, bookings, bookings.c.id == chosen.c.id)
-    return Statement(page.order_by(chosen.c.place, *_NEWEST_FIRST))
+    return Statement(page.order_by(chosen.c.place, *variant.order(*_START)))
 
 
-def _select_newest_ids(
+def _select_first_ids(
     variant: BookingListVariant, condition: ColumnElement[bool]
 ) -> Select[tuple[int, datetime, int]]:
     offset = bindparam("offset", type_=BigInt)
     row_limit = offset + literal_column(str(variant.size)) if variant.has_offset else variant.size
-    newest = (
+    first = (
         select(bookings.c.id, bookings.c.starts_at)
         .where(condition)
-        .order_by(*_NEWEST_FIRST)
+        .order_by(*variant.order(*_START))
         .limit(row_limit)
         .subquery()
     )
-    return select(newest.c.id, newest.c.starts_at, literal_column("1").label("place"))
+    return select(first.c.id, first.c.starts_at, literal_column("1").label("place"))
 
 
 @cache
@@ -224,7 +228,7 @@ def bookings_between(size: int) -> Statement:
         bookings.c.customer_id == bindparam("customer_id", type_=BigInt),
         in_array(bookings.c.companion_id, "companion_ids"),
     )
-    return Statement(newest.order_by(*_NEWEST_FIRST).limit(size))
+    return Statement(newest.order_by(*(each.desc() for each in _START)).limit(size))
 
 
 @cache
@@ -303,6 +307,7 @@ class BookingsReader:
             priority_first=query.priority_first,
             size=page_size(row_limit),
             has_offset=offset > 0,
+            earliest_first=query.earliest_first,
         )
         if variant.parties is not None and not variant.parties:
             return []

@@ -51,23 +51,25 @@ class GuidedBooking:
 class BookingsOverview:
     """The bookings of a home page. `needs_you` has those with a next action that may not be left,
     the one with the nearest deadline first; `ahead` the other open ones by their start; `past` the
-    newest others."""
+    newest others. `has_more` says that there are further open ones, which start later."""
 
     needs_you: tuple[GuidedBooking, ...]
     ahead: tuple[GuidedBooking, ...]
     past: tuple[GuidedBooking, ...]
+    has_more: bool = False
 
 
 @validated
 async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
-    """The overview of the actor's bookings, of at most 50 of each open status."""
+    """The overview of the actor's bookings, of at most 50 of each open status: those that start
+    first."""
     now = await ports.clock.business()
     async with ports.store.read_view() as view:
-        open_bookings = [
-            booking
+        found = [
+            await _bookings_of(view, actor, status, _MAX_OPEN_OF_A_STATUS, earliest_first=True)
             for status in _OPEN_STATUSES
-            for booking in await _bookings_of(view, actor, status, _MAX_OPEN_OF_A_STATUS)
         ]
+        open_bookings = [booking for each in found for booking in each[:_MAX_OPEN_OF_A_STATUS]]
         disputes = {
             booking.id: booking.dispute_number
             for booking in open_bookings
@@ -77,7 +79,7 @@ async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
         past = [
             booking
             for status in (BookingStatus.COMPLETED, BookingStatus.CANCELLED)
-            for booking in await _bookings_of(view, actor, status, _MAX_PAST)
+            for booking in await _bookings_of(view, actor, status, _MAX_PAST, earliest_first=False)
         ]
         past.sort(key=lambda booking: booking.starts_at, reverse=True)
         reviewed = {
@@ -105,19 +107,22 @@ async def get_overview(ports: Ports, actor: Actor) -> BookingsOverview:
             _guide(ports, actor, booking, now, has_reviewed=booking.id in reviewed)
             for booking in past[:_MAX_PAST]
         ),
+        has_more=any(len(each) > _MAX_OPEN_OF_A_STATUS for each in found),
     )
 
 
 async def _bookings_of(
-    view: ReadView, actor: Actor, status: BookingStatus, limit: int
+    view: ReadView, actor: Actor, status: BookingStatus, limit: int, *, earliest_first: bool
 ) -> Sequence[Booking]:
+    """Up to `limit + 1` bookings of a status."""
     query = BookingQuery(
         actor.user_id,
         status=status,
         limit=limit,
         priority_first=actor.role is Role.STAFF,
+        earliest_first=earliest_first,
     )
-    return (await view.bookings.bookings(query))[:limit]
+    return await view.bookings.bookings(query)
 
 
 def _guide(

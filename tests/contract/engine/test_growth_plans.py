@@ -23,12 +23,15 @@ pytestmark = pytest.mark.anyio
 
 SIDES = frozenset({Party.CUSTOMER, Party.STAFF, Party.API})
 LISTS = {
-    f"sides {sides is not None}, status {has_status}, later {is_later}": bookings_page(
-        BookingListVariant(sides, has_status, sides is not None, 51, is_later)
+    f"sides {sides is not None}, status {has_status}, later {is_later}, earliest {is_earliest}": (
+        bookings_page(
+            BookingListVariant(sides, has_status, sides is not None, 51, is_later, is_earliest)
+        )
     )
     for sides in (SIDES, None)
     for has_status in (False, True)
     for is_later in (False, True)
+    for is_earliest in (False, True)
 }
 PAGES_OF_MESSAGES = {
     "before": messaging_reader.messages_before(51),

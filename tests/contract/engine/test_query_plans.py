@@ -100,6 +100,9 @@ OTHERS = {
     "own bookings, later": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(SIDES, True, True, 13, True)
     ),
+    "open bookings, earliest first": bookings_reader.bookings_page(
+        bookings_reader.BookingListVariant(SIDES, True, True, 51, False, True)
+    ),
     "all bookings": bookings_reader.bookings_page(
         bookings_reader.BookingListVariant(None, False, True, 13, False)
     ),

@@ -78,6 +78,19 @@ async def test_a_dispute_needs_whoever_has_not_spoken(each_world: HttpDeployment
     assert "Mia has answered in the dispute. Read the answer" in await told(customer, "ahead")
 
 
+async def test_the_first_of_many_open_bookings_are_shown(world: HttpDeployment) -> None:
+    """Of more than 50 open bookings of a status those that start first are shown, and the page says
+    that there are more."""
+    add = partial(add_booking, world.store, world.companion, world.customer)
+    asked = [await add(starts_at=NOW + (3 + n) * DAY) for n in range(50)]
+    client = await world.signed_in_client(world.customer.id)
+    assert "There are more open bookings." not in (await client.get("/")).text
+    await add(starts_at=NOW + 60 * DAY)
+    shown = (await client.get("/")).text
+    assert rows(section(shown, "ahead")) == [str(booking.id) for booking in asked]
+    assert "There are more open bookings." in shown
+
+
 async def test_who_needs_the_customer_is_shown_by_photo(each_world: HttpDeployment) -> None:
     """A row that needs the customer shows the staff member's photo; the staff member, who books
     nobody, sees the customer's initials."""

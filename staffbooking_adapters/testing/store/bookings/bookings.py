@@ -273,11 +273,13 @@ class BookingsContract(StoreContract):
 
     # Lists ------------------------------------------------------------------------------------
     async def test_the_latest_booking_is_listed_first(self, store):
-        """Without a user, all bookings are listed by start and id, descending."""
+        """Without a user, all bookings are listed by start and id, descending; with
+        `earliest_first`, ascending."""
         soon = await add_booking(store, starts_at=START)
         twin = await add_booking(store, starts_at=START)
         late = await add_booking(store, starts_at=START + DAY)
         assert await listed(store) == [late.id, twin.id, soon.id]
+        assert await listed(store, earliest_first=True) == [soon.id, twin.id, late.id]
 
     async def test_a_user_lists_the_bookings_of_each_side(self, store):
         """A user's list has bookings as customer, staff member and booker, or of the given
@@ -345,14 +347,15 @@ class BookingsContract(StoreContract):
         order = (3, 0, 4, 2, 1) if priority_first else (4, 3, 2, 1, 0)
         assert await listed(store, priority_first=priority_first) == [ids[n] for n in order]
 
+    @pytest.mark.parametrize("earliest_first", [False, True])
     @pytest.mark.parametrize("priority_first", [False, True])
-    async def test_pages_of_bookings_join(self, store, priority_first):
+    async def test_pages_of_bookings_join(self, store, priority_first, earliest_first):
         """Each page has its `limit` rows and the first row of the next page."""
         companion, customer = await add_companion(store), await add_user(store)
         for n in range(11):
             starts_at = START + n % 3 * DAY
             await add_booking(store, companion, customer, starts_at=starts_at, priority=n % 2 == 0)
-        order = {"priority_first": priority_first}
+        order = {"priority_first": priority_first, "earliest_first": earliest_first}
         all_ids = await listed(store, customer, limit=50, **order)
         pages = [await listed(store, customer, page=n, limit=4, **order) for n in (1, 2, 3, 4)]
         assert pages == [all_ids[:5], all_ids[4:9], all_ids[8:], []]
