@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from math import inf
+from typing import Literal
 
 from babel import dates
 
@@ -95,7 +97,7 @@ def guidance_sentence(guidance: Guidance, booking: Booking, locale: PageLocale) 
         **_names(booking),
         "total": money(booking.total_amount),
         "payout": money(booking.payout_amount),
-        "lead": format_span(guidance.lead or timedelta(), locale),
+        "lead": format_passing_span(guidance.lead or timedelta(), locale),
     }
 
 
@@ -105,9 +107,24 @@ def first_name(name: str) -> str:
 
 
 def format_span(span: timedelta, locale: PageLocale) -> str:
-    """A span of time in its largest sensible unit, such as `30 hours` or `3 days`."""
-    if span >= timedelta(days=3):
-        return dates.format_timedelta(span, "day", threshold=100, locale=locale.formats)
-    if span >= timedelta(hours=1):
-        return dates.format_timedelta(span, "hour", threshold=100, locale=locale.formats)
-    return dates.format_timedelta(span, "minute", threshold=100, locale=locale.formats)
+    """A span of time in the largest unit that divides it, such as `90 minutes`, `30 hours` or
+    `3 days`. Days are the unit from three on."""
+    dividing = (name for name, unit, least in _SPAN_UNITS if span >= least and not span % unit)
+    name: Literal["day", "hour", "minute"] = next(dividing, "minute")
+    # No unit above the named one: 120 days aren't told in weeks.
+    return dates.format_timedelta(span, name, threshold=inf, locale=locale.formats)
+
+
+def format_passing_span(span: timedelta, locale: PageLocale) -> str:
+    """A span that changes as time passes, rounded down to whole days, hours or minutes by its
+    size."""
+    unit = next((unit for _, unit, least in _SPAN_UNITS if span >= least), timedelta(minutes=1))
+    return format_span(span // unit * unit or span, locale)
+
+
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_SPAN_UNITS: tuple[tuple[Literal["day", "hour"], timedelta, timedelta], ...] = (
+    ("day", _DAY, 3 * _DAY),
+    ("hour", _HOUR, _HOUR),
+)
+"""The name of each unit above the minute, and the shortest span that is told in it."""

@@ -32,6 +32,7 @@ from staffbooking_http.pages.booking_texts import (
     STATUS_LABELS,
     first_name,
     format_deadline,
+    format_passing_span,
     format_span,
     guidance_sentence,
 )
@@ -164,6 +165,7 @@ def create_environment(base_path: str) -> Environment:
         "short_day": _by_locale(PageLocale.format_short_day),
         "short_month": _by_locale(PageLocale.format_short_month),
         "span": _format_span,
+        "passing_span": _format_passing_span,
         "status_label": STATUS_LABELS.__getitem__,
         "time_element": _format_time_element,
         "weekday": _by_locale(PageLocale.format_weekday),
@@ -324,6 +326,11 @@ def _format_time_element(
 @pass_context
 def _format_span(context: Context, span: timedelta) -> str:
     return format_span(span, _page_view(context).locale)
+
+
+@pass_context
+def _format_passing_span(context: Context, span: timedelta) -> str:
+    return format_passing_span(span, _page_view(context).locale)
 
 
 @pass_context

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from staffbooking_http.pages.app import page_handlers, page_methods
-from staffbooking_http.pages.booking_texts import format_span
+from staffbooking_http.pages.booking_texts import format_passing_span, format_span
 from staffbooking_http.pages.faults import fault_sentence, field_label, labelled_fault
 from staffbooking_http.pages.locales import find_locale
 from tests.http.deployment import HttpDeployment, error_body
@@ -295,10 +295,19 @@ def test_moments_stand_in_their_zone() -> None:
 
 
 def test_spans_have_one_unit() -> None:
-    """A span of time is told in its largest sensible unit."""
-    spans = {12: "12 minutes", 60: "1 hour", 30 * 60: "30 hours", 72 * 60: "3 days"}
+    """A span of time is told in the largest unit that divides it."""
+    spans = {12: "12 minutes", 60: "1 hour", 90: "90 minutes", 30 * 60: "30 hours"}
+    spans |= {72 * 60: "3 days", 100 * 60: "100 hours", 800 * 24 * 60: "800 days"}
     for minutes, text in spans.items():
         assert format_span(timedelta(minutes=minutes), find_locale("en")) == text
+
+
+def test_what_is_left_is_rounded_down() -> None:
+    """A span that passes is told in whole days, hours or minutes that it has, at least a minute."""
+    spans = {0.5: "1 minute", 59.9: "59 minutes", 119: "1 hour", 47 * 60 + 40: "47 hours"}
+    spans |= {72 * 60 - 1: "71 hours", 95 * 60: "3 days"}
+    for minutes, text in spans.items():
+        assert format_passing_span(timedelta(minutes=minutes), find_locale("en")) == text
 
 
 # Faults ---------------------------------------------------------------------------------
