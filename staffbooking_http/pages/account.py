@@ -87,6 +87,10 @@ class _SignInDraft:
     """The form that was sent after its session had ended, as it was sent; empty without one."""
 
 
+_MAX_SIGN_IN_BYTES = 3 * request_body.MAX_BODY_BYTES
+"""A resumed form is a form already, so that each of its bytes may be sent as three."""
+
+
 @get(SIGN_IN_PATH)
 async def show_sign_in(request: PageRequest) -> Template | Redirect:
     """Show the sign-in form; redirect a signed-in visitor to the return path."""
@@ -103,7 +107,7 @@ async def submit_sign_in(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     way = return_path(call)
     await SignedOutAccess().admit(call)
-    raw = drop_empty_fields(await request_body.read(call))
+    raw = drop_empty_fields(await request_body.read(call, _MAX_SIGN_IN_BYTES))
     draft = query_string.parse_form(_SignInDraft, raw)
     try:
         # An empty field is a fault of the form: it counts as no failure of the account.

@@ -18,7 +18,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.companions import reviews
 from tests.http.companions.test_reviews import completed, sides
-from tests.http.deployment import HttpDeployment, json_body
+from tests.http.deployment import TEST_PASSWORD, HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
 from tests.support.html_pages import page_text
 
@@ -324,6 +324,20 @@ async def test_words_that_come_after_the_session_are_handed_back(
         assert kept
         assert parse_qs(html.unescape(kept[1])) == {field: [words]}
         assert f'action="/account/sign-in?next={path}"' in sent.text
+
+
+async def test_long_words_are_handed_back_after_signing_in(world: HttpDeployment) -> None:
+    """5,000 characters outside the Latin alphabet, which are sent encoded twice, come back."""
+    path, field = WORDS[0]
+    words = "字" * 5000
+    sent = await world.client().post(path, data={"csrf": "x", field: words})
+    kept = re.search(r'name="resumed" value="([^"]*)"', sent.text)
+    assert kept
+    given = {"email": "ada@example.com", "password": TEST_PASSWORD}
+    given["resumed"] = html.unescape(kept[1])
+    answer = await world.client().post(f"/account/sign-in?next={path}", data=given)
+    assert answer.status_code == 200
+    assert words in answer.text
 
 
 @pytest.mark.parametrize(("path", "field"), WORDS)
