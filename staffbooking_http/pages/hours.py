@@ -129,7 +129,7 @@ async def _context(call: Call, visitor: SignedInUser, draft: HoursDraft | None) 
             companion.location_city,
         ),
         "chosen_zone": chosen,
-        "is_new": calendar.timezone == "UTC" and not calendar.weekly,
+        "is_new": draft is None and calendar.timezone == "UTC" and not calendar.weekly,
     }
 
 

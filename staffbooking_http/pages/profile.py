@@ -246,7 +246,9 @@ async def _profile_context(
             shown.location_country,
             shown.location_city,
         ),
-        "guesses_zone": profile["timezone"] == "UTC" and not profile["location_city"],
+        "guesses_zone": draft is None
+        and profile["timezone"] == "UTC"
+        and not profile["location_city"],
         "finest": policy.currency.to_decimal(1),
         "most_bytes": policy.max_image_bytes,
         **figures_of(policy),

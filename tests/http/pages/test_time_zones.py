@@ -6,9 +6,12 @@ from datetime import date, timedelta
 
 import pytest
 
+from staffbooking_adapters.testing.builders import add_user
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.availability import known_timezones
 from staffbooking_http.pages.locales import find_locale
 from staffbooking_http.pages.time_zones import ZoneGroup, format_offset, zone_groups
+from tests.http.deployment import HttpDeployment
 
 WINTER, SUMMER = date(2026, 1, 15), date(2026, 7, 15)
 
@@ -81,3 +84,17 @@ def test_an_unknown_zone_is_no_option() -> None:
 def test_offsets_are_short(minutes: int, text: str) -> None:
     """An offset has minutes only where they are not zero."""
     assert format_offset(timedelta(minutes=minutes)) == text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("path", ["/staff/hours", "/staff/me"])
+async def test_the_zone_of_a_refused_form_is_not_guessed(world: HttpDeployment, path: str) -> None:
+    """The browser's zone is chosen for a new staff member until they have sent a choice."""
+    new = await add_user(world.store, email="new@example.com", role=Role.STAFF)
+    staff = await world.signed_in_client(new.id)
+    assert "data-guess" in (await staff.get(path)).text
+    given = {"csrf": staff.headers.pop("x-csrf-token"), "timezone": "Europe/Lisbon", "step": "save"}
+    refused = await staff.post(path, data={**given, "from-0-0": "9", "hourly_rate": "x"})
+    assert refused.status_code == 400
+    assert '<option value="Europe/Lisbon" selected' in refused.text
+    assert "data-guess" not in refused.text
