@@ -130,7 +130,7 @@ async def _fill_draft(
     seen: Mapping[str, Any],
 ) -> _BookingDraft:
     """The draft with what is known: the chosen day and service, and the booking to rebook."""
-    if draft.rebooking_of and not draft.start_time:
+    if draft.rebooking_of and not (draft.location or _typed_fields(draft)):
         timezone = seen["companion"]["timezone"]
         draft = await _rebooking_draft(call, visitor, draft.rebooking_of, timezone)
     services: Sequence[str] = seen["services"]

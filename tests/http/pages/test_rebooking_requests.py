@@ -53,6 +53,21 @@ async def test_who_was_let_down_requests_somebody_else_first(each_world: HttpDep
     assert "rebooking_of" not in (await client.get(path)).text
 
 
+async def test_a_rebooking_keeps_what_was_typed_without_a_start(world: HttpDeployment) -> None:
+    """Where the start is missing, the form is not prefilled from the cancelled booking anew."""
+    other = await add_companion(world.store, first_name="Grace")
+    client, _, code = await let_down(world)
+    where = f"/companions/{other.id}/request"
+    form = filled_in(await client.get(f"{where}?rebooking_of={code}"))
+    typed = {"event_date": "2027-03-10", "start_time": "", "duration_hours": "8"}
+    answer = await client.post(f"{where}/price", data={**form, **typed, "location": "Elsewhere 9"})
+    shown = await client.get(answer.headers["location"])
+    kept = filled_in(shown)
+    assert {name: kept.get(name, "") for name in typed} == typed
+    assert kept["rebooking_of"] == code
+    assert "\nElsewhere 9</textarea>" in shown.text
+
+
 async def test_another_request_is_of_the_same_moment(world: HttpDeployment) -> None:
     """The prefilled time is in the local time zone of the new companion."""
     calendar = make_calendar("Pacific/Kiritimati")
