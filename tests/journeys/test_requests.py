@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.journeys.browser import DESKTOP, View
 from tests.journeys.conftest import OpenPerson
-from tests.journeys.marketplace import LOCATION, Marketplace
+from tests.journeys.marketplace import LOCATION, SERVICE, Marketplace
 from tests.journeys.people import open_person
 
 pytestmark = pytest.mark.journeys
@@ -79,6 +79,29 @@ def test_a_taken_time_stays_marked_until_it_is_changed(
             customer.fill(label, text)
             expect(price).not_to_have_attribute("data-old", "")
             expect(customer.main.locator("[aria-invalid]")).to_have_count(2 * marks)
+
+
+def test_a_price_that_does_not_come_is_not_the_old_one(
+    browser: Browser, market: Marketplace
+) -> None:
+    """Where another page comes in place of the new price, that of earlier input goes, and the button to ask for
+    it comes; the next change brings it."""
+    sent = {"event_date": market.unused_day().isoformat(), "start_time": "12:00"}
+    sent |= {"duration_hours": "2", "service_type": SERVICE}
+    with open_person(browser, market, DESKTOP, "customer") as customer:
+        customer.open(f"/companions/{market.user_id('staff')}/request?{urlencode(sent)}")
+        price = customer.main.locator("#price")
+        button = customer.main.get_by_role("button", name="Show the price")
+        expect(price).to_contain_text("2 hours ×")
+        expect(button).to_be_hidden()
+        other = {"body": "<p>Later</p>", "content_type": "text/html"}
+        customer.page.route("**/request?**", lambda each: each.fulfill(**other), times=1)
+        customer.fill("Hours", "3")
+        expect(price).to_have_text("")
+        expect(button).to_be_visible()
+        customer.fill("Hours", "4")
+        expect(price).to_contain_text("4 hours ×")
+        expect(button).to_be_hidden()
 
 
 def test_back_leads_to_a_refused_form(person: OpenPerson) -> None:

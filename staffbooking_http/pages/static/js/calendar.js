@@ -23,14 +23,20 @@ function choose(control, focus) {
   const form = control.form;
   const date = form?.elements.event_date;
   if (!form) {
-    history.replaceState(null, "", control.href);
-    loadParts(control.href, ["free-days", "day-hours", "request-card"], prepare);
+    const done = () => {
+      history.replaceState(null, "", control.href);
+      prepare();
+    };
+    const failed = (status) => {
+      if (status) location.href = control.href;
+    };
+    loadParts(control.href, ["free-days", "day-hours", "request-card"], done, failed);
   } else if (control.dataset.date) {
     date.value = control.dataset.date;
     date.dispatchEvent(new Event("input", { bubbles: true }));
   } else {
     const fields = new URLSearchParams({ event_date: date.value, month: control.value });
-    loadParts(`${form.dataset.quote}?${fields}`, ["free-days"], prepare);
+    loadParts(`${form.dataset.quote}?${fields}`, ["free-days"], prepare, () => {});
   }
 }
 

@@ -1,19 +1,19 @@
 // The price follows the form, and what is wrong is told at its field. A new day brings its month
-// along.
+// along. Where no price comes, that of earlier input goes, and a button asks for the new one.
 import { loadParts } from "./parts.js";
 
 const form = document.querySelector("form[data-quote]");
 const UNSENT = ["csrf", "key", "again"];
 const PRICED = ["event_date", "start_time", "duration_hours"];
-let timer = 0;
-let ids = new Set();
+const button = form.querySelector("[data-price]");
+const day = form.elements.event_date;
 const touched = new Set();
+let timer = 0;
+let shownDay = day.value; // The day whose month was brought along.
 
-form.querySelector("[data-price]").hidden = true;
+button.hidden = true;
 form.addEventListener("input", (event) => {
   touched.add(event.target.name);
-  ids.add("price").add("insurance-label");
-  if (event.target.name === "event_date") ids.add("free-days");
   clearTimeout(timer);
   timer = setTimeout(load, 300);
 });
@@ -21,12 +21,21 @@ form.addEventListener("input", (event) => {
 function load() {
   const fields = new URLSearchParams(new FormData(form));
   for (const name of UNSENT) fields.delete(name);
-  const wanted = ids;
-  loadParts(`${form.dataset.quote}?${fields}`, wanted, (page) => {
-    if (page && PRICED.some((name) => touched.has(name))) showFaults(page);
-    if (ids === wanted) ids = new Set();
+  const ids = ["price", "insurance-label"];
+  const wantedDay = day.value;
+  if (wantedDay !== shownDay) ids.push("free-days");
+  const done = (page) => {
+    button.hidden = true;
+    if (PRICED.some((name) => touched.has(name))) showFaults(page);
+    if (wantedDay === shownDay) return;
+    shownDay = wantedDay;
     document.dispatchEvent(new Event("calendar"));
-  });
+  };
+  const failed = () => {
+    button.hidden = false;
+    document.getElementById("price").replaceChildren();
+  };
+  loadParts(`${form.dataset.quote}?${fields}`, ids, done, failed);
 }
 
 // Until one of them is changed, the fields keep what a refused form said of them.
