@@ -247,6 +247,17 @@ async def test_the_subscription_is_set_with_its_last_day(world: HttpDeployment) 
     assert await reload(world, world.stranger) == person
 
 
+async def test_an_emptied_last_day_stays_empty(world: HttpDeployment) -> None:
+    """A form that is refused for another field does not put the stored last day back."""
+    admin = await world.signed_in_client(world.admin.id)
+    address = path(world.stranger, "/subscription")
+    given = {"subscription": "enterprise", "last_day": f"{NOW.date() + timedelta(days=30)}"}
+    await submit(admin, address, reason=REASON, **given)
+    refused = await submit(admin, address, reason="", subscription="enterprise", last_day="")
+    assert 'id="e-reason"' in refused.text
+    assert re.findall(r'name="last_day"[^>]*value="([^"]*)"', refused.text) == [""]
+
+
 async def test_roles_change_between_customers_and_operators(each_world: HttpDeployment) -> None:
     """A customer becomes an operator, whose sessions end; a staff member keeps the role."""
     admin = await each_world.signed_in_client(each_world.admin.id)
