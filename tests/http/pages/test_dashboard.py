@@ -97,15 +97,16 @@ async def test_an_ended_subscription_is_told_with_what_to_do(world: HttpDeployme
 
 
 async def test_an_end_is_announced(world: HttpDeployment) -> None:
-    """A subscription and keys that end within two weeks are announced on the first page."""
+    """A subscription and keys that end within two weeks are announced on the first page, with their
+    time of day: the end of a last day is the midnight after it."""
     user = await add_user(
         world.store,
         subscription=Subscription.ENTERPRISE,
-        subscription_expires_at=NOW + 10 * DAY,
+        subscription_expires_at=NOW.replace(hour=0) + 10 * DAY,
     )
     await world.add_api_key(user, name="nightly", expires_at=NOW + 3 * DAY)
     text = page_text((await (await dashboard(world, user)).get(OVERVIEW)).text)
-    assert "Your subscription ends on" in text
+    assert "Your subscription ends on 11 Mar 2027, 00:00 (UTC)." in text
     assert "The key “nightly” expires on" in text
 
 
