@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+
 import pytest
 from icalendar import Calendar
 
+from staffbooking_adapters.testing.builders import add_booking
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.usecases import due_work
 from tests.http.bookings.test_booking_flow import accepted, paid
 from tests.http.deployment import HttpDeployment, json_body
@@ -28,6 +32,26 @@ async def test_a_receipt_has_what_was_paid_and_refunded(each_world: HttpDeployme
     refunded = page_text((await customer.get(f"{path}/receipt")).text)
     assert "Arrived 1 Mar 2027" in refunded
     assert "Paid in all US$0.00" in refunded
+
+
+async def test_a_receipt_has_the_days_of_the_event(world: HttpDeployment) -> None:
+    """Its date is that of the payment in the event's time zone, and an end after midnight is told
+    as that of the next day."""
+    booking = await add_booking(
+        world.store,
+        world.companion,
+        world.customer,
+        starts_at=datetime(2027, 3, 5, 9, tzinfo=UTC),
+        timezone="Pacific/Auckland",
+        event_date=date(2027, 3, 5),
+        start_time="22:00",
+        status=BookingStatus.PAID,
+        paid_at=datetime(2027, 3, 1, 13, tzinfo=UTC),
+    )
+    client = await world.signed_in_client(world.customer.id)
+    shown = page_text((await client.get(f"/bookings/{booking.id}/receipt")).text)
+    assert "Staffbooking 2 Mar 2027" in shown
+    assert "Fri, 5 Mar 2027, 22:00–02:00 the next day (Auckland)" in shown
 
 
 async def test_there_is_no_receipt_before_the_payment(world: HttpDeployment) -> None:
