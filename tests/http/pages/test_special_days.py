@@ -81,6 +81,15 @@ async def test_a_month_shows_hours_and_bookings(each_world: HttpDeployment) -> N
     assert "Busy in your other calendar: 12:30 to 13:30" in shown
 
 
+async def test_a_whole_busy_day_has_no_hours(world: HttpDeployment) -> None:
+    """A day in the middle of a longer busy time is busy all day."""
+    staff = await set_up(world)
+    away = "DTSTART;VALUE=DATE:20270309\nDTEND;VALUE=DATE:20270312"
+    await send(staff, TAKE, file=make_ics_calendar(away))
+    shown = (await staff.get(f"{DATES}?date=2027-03-10")).text
+    assert "Busy in your other calendar: all day" in shown
+
+
 async def test_days_that_cannot_be_booked_yet_say_so(world: HttpDeployment) -> None:
     """Days within the notice and beyond the horizon tell it, and the limits are in words."""
     staff = await set_up(world, weekly=[], overrides=[], min_notice_hours=72, horizon_days=14)
