@@ -167,6 +167,7 @@ async def _conversation_context(
     )
     conversation = found.conversation
     bookings = await messages.shared_bookings(call.ports, visitor.actor, conversation)
+    timezone = visitor.user.timezone or (bookings[0].timezone if bookings else None)
     member = conversation.find_member(user_id)
     others = _other_members(conversation, user_id)
     return {
@@ -177,8 +178,8 @@ async def _conversation_context(
         "is_read": bool(some and others) and all(each.read_id >= some[-1].id for each in others),
         "staff_ids": conversation.staff_ids,
         "bookings": bookings,
-        "messages": _message_views(some, bookings[0].timezone if bookings else None),
-        "timezone": bookings[0].timezone if bookings else None,
+        "messages": _message_views(some, timezone),
+        "timezone": timezone,
         "has_more": has_more,
         "is_last": before is None,
         "last_id": last_id,
@@ -194,7 +195,8 @@ def _other_members(conversation: Conversation, reader_id: int) -> list[Conversat
 
 @frozen
 class _MessageView:
-    """A message with its time in the zone of the bookings, as long as no script shows another."""
+    """A message with its time in the reader's zone, or that of the bookings, as long as no script
+    shows another."""
 
     message: Message
     at: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from staffbooking_adapters.testing.builders import add_booking
 from staffbooking_http.pages.locales import find_locale
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
@@ -29,6 +30,18 @@ async def test_the_account_keeps_the_choice(each_world: HttpDeployment) -> None:
     await send(client, PREFERENCES)
     assert "data-theme" not in (await elsewhere.get("/")).text
     assert "(UTC)" in (await elsewhere.get(SESSIONS)).text
+
+
+async def test_messages_have_the_chosen_zone(world: HttpDeployment) -> None:
+    """Messages stand under days of the account's time zone, else of that of the booking."""
+    await add_booking(world.store, world.companion, world.customer, timezone="Europe/Lisbon")
+    client = await sign_in(world)
+    answer = await client.get(f"/conversations/with/{world.companion.id}")
+    chat = answer.headers["location"].partition("#")[0]
+    await send(client, chat, content="Good day")
+    assert "(Lisbon)</time>" in (await client.get(chat)).text
+    await send(client, PREFERENCES, timezone="Asia/Tokyo")
+    assert "(Tokyo)</time>" in (await client.get(chat)).text
 
 
 async def test_a_choice_in_the_footer_is_the_accounts(world: HttpDeployment) -> None:
