@@ -65,6 +65,7 @@ async def test_sqlite_neither_waits_for_the_disk_nor_changes_threads(sqlite: Dat
         return value
 
     async with sqlite.filling():
+        await sqlite.run_transaction(synchronous)  # connects
         reading = sqlite.run_transaction(synchronous)
         with pytest.raises(StopIteration) as returned:
             reading.send(None)
