@@ -20,7 +20,7 @@ const show = (name, words) => {
 form.addEventListener("input", () => {
   const rate = Number(text("hourly_rate")) || 0;
   const price = rate * hours;
-  const kept = Number((price * fee).toFixed(2));
+  const kept = Number((price * fee).toFixed(format.resolvedOptions().maximumFractionDigits));
   show("price", format.format(price));
   show("fee", format.format(kept));
   show("payout", format.format(price - kept));
