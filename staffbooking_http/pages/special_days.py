@@ -148,6 +148,12 @@ async def save_limits(request: PageRequest) -> Template | Redirect:
         await profiles.set_availability(call.ports, visitor.actor, limits)
     except (InvalidInput, RateLimitExceeded) as error:
         context = await _context(call, visitor, HoursDraft(), is_draft=False)
+        sent = read_refused_draft(form).fields
+        context["chosen_limits"] |= {
+            name: int(text)
+            for name in _LIMIT_CHOICES
+            if _WHOLE.fullmatch(text := sent.get(name, ""))
+        }
         return render_error(_TEMPLATE, visitor, error, **context)
     return Redirect(f"{_PATH}?limits", status_code=303)
 
@@ -192,6 +198,7 @@ async def _context(
         "special": list_special_days(agenda.calendar, agenda.today)[:_MAX_SPECIAL_SHOWN],
         "limits": limits,
         "notice": timedelta(hours=limits.min_notice_hours),
+        "chosen_limits": {name: getattr(limits, name) for name in _LIMIT_CHOICES},
         "limit_choices": {name: _limit_options(limits, name) for name in _LIMIT_CHOICES},
         "last_day": limits.last_day(agenda.today),
         "labels": _field_labels(locale, draft),

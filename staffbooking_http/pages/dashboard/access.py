@@ -52,6 +52,10 @@ class Visit:
         """The signed-in user."""
         return self.visitor.user
 
+    async def count(self) -> None:
+        """Count the sending of a form. Raises RateLimitExceeded."""
+        await rate_limits.count_user(self.call, self.user.id)
+
     def render(self, template: str, **context: Any) -> Template:
         """Render one of the subscribers' pages."""
         return render(f"dashboard/{template}", self.visitor, **self._frame, **context)
@@ -102,10 +106,22 @@ async def open_form(
     request: PageRequest, *, of_webhooks: bool = False, needs_subscription: bool = True
 ) -> tuple[Visit, bytes]:
     """The visit that sends a form, and the CSRF-checked form. It is counted as the interface counts
-    the same call: one `of_webhooks` in a window of its own.
+    the same call: one `of_webhooks` in a window of its own. Raises RateLimitExceeded, and what
+    `open_draft` raises.
+    """
+    visit, form = await open_draft(
+        request, of_webhooks=of_webhooks, needs_subscription=needs_subscription
+    )
+    await visit.count()
+    return visit, form
 
-    Raises SignInRequired, NotFound, Forbidden `csrf_failed` and `subscription_required`, and
-    RateLimitExceeded.
+
+async def open_draft(
+    request: PageRequest, *, of_webhooks: bool = False, needs_subscription: bool = True
+) -> tuple[Visit, bytes]:
+    """As `open_form`, for a page that refills a refused form: it counts the visit itself.
+
+    Raises SignInRequired, NotFound, and Forbidden `csrf_failed` and `subscription_required`.
     """
     visit = await open_subscriber_visit(request)
     call = visit.call
@@ -114,7 +130,6 @@ async def open_form(
         check_subscription(visit.user, call.now)
     if of_webhooks:
         call.rules = (call.ports.policy.limits.webhooks,)
-    await rate_limits.count_user(call, visit.user.id)
     return visit, form
 
 

@@ -7,6 +7,7 @@ from attrs import frozen
 from litestar import get, post
 from litestar.response import Redirect, Template
 
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.domain.webhooks.deliveries import (
     DEFAULT_WEBHOOK_EVENTS,
     WEBHOOK_EVENTS,
@@ -22,6 +23,7 @@ from staffbooking_http.pages.dashboard.access import (
     DASHBOARD_PATH,
     Visit,
     lead_to,
+    open_draft,
     open_form,
     open_subscriber_visit,
 )
@@ -85,9 +87,10 @@ async def show_new_endpoint(request: PageRequest) -> Template:
 @post(f"{WEBHOOKS_PATH}/new", status_code=200)
 async def add_endpoint(request: PageRequest) -> Template:
     """Register an endpoint and show its secret, this once."""
-    visit, form = await open_form(request, of_webhooks=True)
+    visit, form = await open_draft(request, of_webhooks=True)
     draft = _read_draft(read_values(form))
     try:
+        await visit.count()
         command = _read_command(visit, draft)
 
         async def work(ports: Ports) -> Mapping[str, Any]:
@@ -95,7 +98,7 @@ async def add_endpoint(request: PageRequest) -> Template:
             return {"secret": secret, "id": endpoint.id}
 
         shown = await run_once(visit, form, work)
-    except (InvalidInput, RuleBroken) as error:
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         return visit.render_error("webhook_new.html", error, **_form_context(visit, draft))
     endpoint = await get_endpoint(visit.ports, visit.user, shown["id"])
     return visit.render("webhook_secret.html", endpoint=endpoint, secret=shown["secret"])
@@ -143,9 +146,10 @@ async def show_settings(request: PageRequest) -> Template:
 @post(f"{ENDPOINT_PATH}/settings", status_code=200)
 async def change_endpoint(request: PageRequest) -> Template | Redirect:
     """Change the events, the description and the order of an endpoint."""
-    visit, form = await open_form(request, of_webhooks=True)
+    visit, form = await open_draft(request, of_webhooks=True)
     endpoint, draft = await find_endpoint(visit), _read_draft(read_values(form))
     try:
+        await visit.count()
         given = {"events": list(draft.events), "ordered": draft.ordered}
         command = structure_form(ChangeWebhook, given, {}, _event_faults(draft))
         described = structure_form(
@@ -161,7 +165,7 @@ async def change_endpoint(request: PageRequest) -> Template | Redirect:
                 description=described.description or "",
             ),
         )
-    except InvalidInput as error:
+    except (InvalidInput, RateLimitExceeded) as error:
         context = _form_context(visit, draft)
         return visit.render_error("webhook_settings.html", error, endpoint=endpoint, **context)
     return lead_to(endpoint_path(endpoint.id), "changed")

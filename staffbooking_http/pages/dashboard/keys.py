@@ -8,6 +8,7 @@ from litestar import get, post
 from litestar.response import Redirect, Template
 
 from staffbooking_core.domain.accounts.api_keys import ApiKey, Permission
+from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import FieldError, InvalidInput, NotFound, RuleBroken
 from staffbooking_core.inputs import CreateApiKey, RotateApiKey
 from staffbooking_core.ports import Ports
@@ -17,6 +18,7 @@ from staffbooking_http.pages.dashboard.access import (
     DASHBOARD_PATH,
     Visit,
     lead_to,
+    open_draft,
     open_form,
     open_subscriber_visit,
 )
@@ -50,9 +52,10 @@ async def show_keys(request: PageRequest) -> Template:
 @post(_PATH, status_code=200)
 async def create_key(request: PageRequest) -> Template:
     """Make a key and show it, this once."""
-    visit, form = await open_form(request)
+    visit, form = await open_draft(request)
     values = read_values(form)
     try:
+        await visit.count()
         command = _read_command(visit, values)
 
         async def work(ports: Ports) -> Mapping[str, Any]:
@@ -61,7 +64,7 @@ async def create_key(request: PageRequest) -> Template:
             return {"key": key, "id": record.id}
 
         shown = await run_once(visit, form, work)
-    except (InvalidInput, RuleBroken) as error:
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         return visit.render_error("keys.html", error, **await _list_context(visit, values))
     return await _render_new_key(visit, shown)
 
@@ -118,9 +121,10 @@ async def show_rotation(request: PageRequest) -> Template:
 @post(f"{_KEY_PATH}/rotation", status_code=200)
 async def rotate_key(request: PageRequest) -> Template:
     """Replace a key and show the new one, this once."""
-    visit, form = await open_form(request)
+    visit, form = await open_draft(request)
     values, number = read_values(form), visit.call.path_id("API key")
     try:
+        await visit.count()
         command = _read_rotation(visit, values)
 
         async def work(ports: Ports) -> Mapping[str, Any]:
@@ -129,7 +133,7 @@ async def rotate_key(request: PageRequest) -> Template:
             return {"key": key, "id": record.id}
 
         shown = await run_once(visit, form, work)
-    except (InvalidInput, RuleBroken) as error:
+    except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         context = await _rotation_context(visit, values)
         return visit.render_error("key_rotation.html", error, **context)
     replaced = await api_keys.get_key(visit.ports, visit.user, number)

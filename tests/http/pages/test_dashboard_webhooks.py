@@ -219,6 +219,18 @@ async def test_webhook_forms_count_as_the_interface_counts_them(world: HttpDeplo
     assert (await client.get(path)).status_code == 200
 
 
+async def test_a_webhook_that_came_too_often_is_kept(world: HttpDeployment) -> None:
+    """Over the limit, the forms of a new and of a stored endpoint keep what was typed."""
+    world.raise_limits(webhooks=RateLimit("webhooks", 1, HOUR))
+    client, path, _ = await added(world)
+    settings = f"{path}/settings"
+    changed = await send(client, settings, description="Of the night", events="booking.created")
+    assert (changed.status_code, "Of the night" in changed.text) == (429, True)
+    form = await client.get(f"{WEBHOOKS}/new")
+    refused = await add_webhook(client, form, url="https://other.example/hook")
+    assert (refused.status_code, "https://other.example/hook" in refused.text) == (429, True)
+
+
 # Secrets --------------------------------------------------------------------------------
 
 

@@ -234,6 +234,19 @@ async def test_limits_are_saved(each_world: HttpDeployment) -> None:
     assert await kept(staff) == {**SET, **{name: int(value) for name, value in given.items()}}
 
 
+async def test_limits_that_came_too_often_are_kept(world: HttpDeployment) -> None:
+    """Over the rate limit, the choices of the form are shown again, and the stored limits stay."""
+    limits = evolve(world.ports.policy.limits, general=RateLimit("general", 1, HOUR))
+    world.restart(policy=evolve(world.ports.policy, limits=limits))
+    staff = await set_up(world)
+    given = {"buffer_minutes": "60", "min_notice_hours": "4", "horizon_days": "90"}
+    answer = await send(staff, LIMITS, **given)
+    assert answer.status_code == 429
+    selected = re.findall(r'<option value="(\d+)" selected', answer.text)
+    assert selected == list(given.values())
+    assert "30 minutes stay free" in answer.text
+
+
 @pytest.mark.parametrize("value", ["", "-1", "1e9", "9" * 30, "\u0669", "<b>", "0.5", "9" * 5_000])
 async def test_limits_are_numbers_within_bounds(world: HttpDeployment, value: str) -> None:
     """An invalid limit is told at its field and saves nothing."""
