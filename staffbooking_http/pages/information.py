@@ -9,6 +9,8 @@ from litestar.response import Redirect, Template
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput
 from staffbooking_core.inputs import SubmitInquiry
+from staffbooking_core.ports import Ports
+from staffbooking_core.usecases import idempotency
 from staffbooking_core.usecases.notifications import inquiries
 from staffbooking_http.api import query_string, request_body
 from staffbooking_http.api.access import SignedOutAccess
@@ -78,7 +80,8 @@ async def show_contact(request: PageRequest) -> Template:
 
 @post(_CONTACT_PATH, status_code=200)
 async def submit_contact(request: PageRequest) -> Template | Redirect:
-    """Send an inquiry. Only a valid one spends the address's window of inquiries."""
+    """Send an inquiry, once where the same form comes twice. Only a valid one spends the address's
+    window of inquiries."""
     call = get_call(request)
     visitor = await find_visitor(call)
     form = drop_empty_fields(await request_body.read(call)).replace(b"%0D%0A", b"%0A")
@@ -89,7 +92,15 @@ async def submit_contact(request: PageRequest) -> Template | Redirect:
     except (InvalidInput, RateLimitExceeded) as error:
         draft: dict[str, Any] = asdict(query_string.parse_form(_InquiryDraft, form))
         return render_error(_CONTACT_TEMPLATE, visitor, error, draft=draft)
-    await inquiries.submit_inquiry(call.ports, inquiry)
+
+    async def work(ports: Ports) -> idempotency.Response:
+        await inquiries.submit_inquiry(ports, inquiry)
+        return idempotency.Response(303)
+
+    # A keyed hash, so that it reveals nothing of the text.
+    name = call.ports.vault.sign("inquiry-of-page", form)
+    once = idempotency.IdempotentCall("inquiry", name.hex(), name)
+    await idempotency.run(call.ports, once, work, lambda error: None)
     return Redirect(f"{_CONTACT_PATH}?{_SENT_CODE}", status_code=303)
 
 

@@ -75,6 +75,16 @@ async def test_an_inquiry_reaches_the_operators(each_world: HttpDeployment) -> N
     )
 
 
+async def test_a_form_that_is_pressed_twice_is_one_inquiry(each_world: HttpDeployment) -> None:
+    """The same form sent again says that it was sent; another text is another inquiry."""
+    client = each_world.client()
+    for message in ("Hello", "Hello", "Hello again"):
+        sent = await client.post(CONTACT, data={**INQUIRY, "message": message})
+        assert (sent.status_code, sent.headers["location"]) == (303, f"{CONTACT}?sent")
+    kept = await inquiries.list_inquiries(each_world.ports)
+    assert [each.message for each in kept] == ["Hello", "Hello again"]
+
+
 async def test_who_is_signed_in_need_not_say_who(world: HttpDeployment) -> None:
     """The form of a signed-in visitor has their name and e-mail filled in."""
     client = await world.signed_in_client(world.customer.id)
@@ -106,8 +116,9 @@ async def test_refused_inquiries_spend_nothing(world: HttpDeployment) -> None:
     client = world.client()
     for _ in range(5):
         assert (await client.post(CONTACT, data={**INQUIRY, "email": "x"})).status_code == 422
-    for _ in range(2):
-        assert (await client.post(CONTACT, data=INQUIRY)).status_code == 303
+    for subject in ("First", "Second"):
+        sent = await client.post(CONTACT, data={**INQUIRY, "subject": subject})
+        assert sent.status_code == 303
     refused = await client.post(CONTACT, data=INQUIRY)
     assert (refused.status_code, "Try again in 60 minutes" in refused.text) == (429, True)
     assert "Hello" in refused.text
