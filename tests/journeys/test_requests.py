@@ -84,8 +84,8 @@ def test_a_taken_time_stays_marked_until_it_is_changed(
 def test_a_price_that_does_not_come_is_not_the_old_one(
     browser: Browser, market: Marketplace
 ) -> None:
-    """Where another page comes in place of the new price, that of earlier input goes, and the button to ask for
-    it comes; the next change brings it."""
+    """Where another page comes in place of the new price, that of earlier input goes, and the
+    button to ask for it comes; the next change brings it."""
     sent = {"event_date": market.unused_day().isoformat(), "start_time": "12:00"}
     sent |= {"duration_hours": "2", "service_type": SERVICE}
     with open_person(browser, market, DESKTOP, "customer") as customer:
@@ -102,6 +102,21 @@ def test_a_price_that_does_not_come_is_not_the_old_one(
         customer.fill("Hours", "4")
         expect(price).to_contain_text("4 hours ×")
         expect(button).to_be_hidden()
+
+
+def test_a_form_whose_page_stays_can_be_sent_again(browser: Browser, market: Marketplace) -> None:
+    """Where no other page comes, as after Stop, the button works again after some seconds."""
+    with open_person(browser, market, DESKTOP, "anybody") as visitor:
+        visitor.open("/account/forgot-password")
+        visitor.fill("The e-mail of your account", "ada@example.com")
+        address = "**/account/forgot-password"
+        visitor.page.route(address, lambda each: each.fulfill(status=204), times=1)
+        visitor.press("Send the link")
+        button = visitor.main.get_by_role("button", name="Send the link")
+        expect(button).to_have_attribute("aria-busy", "true")
+        expect(button).not_to_have_attribute("aria-busy", "true", timeout=10_000)
+        visitor.press("Send the link")
+        expect(visitor.main.get_by_text("If there is an account")).to_be_visible()
 
 
 def test_back_leads_to_a_refused_form(person: OpenPerson) -> None:

@@ -5,21 +5,31 @@ export function watchForms(root) {
   for (const area of root.querySelectorAll("textarea[data-max]")) countCharacters(area);
 }
 
+const SUBMIT_MS = 5000; // After it, a page that is still there may submit again.
+
 function watchForm(form) {
   let submitted = false;
+  let timer = 0;
+  const allow = () => {
+    clearTimeout(timer);
+    submitted = false;
+    for (const button of form.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
+  };
   form.addEventListener("submit", (event) => {
     if (submitted) {
       event.preventDefault();
       return;
     }
     submitted = true;
+    const { saved } = form.dataset;
     form.dataset.saved = "1";
     event.submitter?.setAttribute("aria-busy", "true");
+    timer = setTimeout(() => {
+      allow();
+      if (!saved) delete form.dataset.saved;
+    }, SUBMIT_MS);
   });
-  addEventListener("pageshow", () => {
-    submitted = false;
-    for (const button of form.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
-  });
+  addEventListener("pageshow", allow);
   if (form.dataset.guard === undefined) return;
   form.addEventListener("input", () => delete form.dataset.saved);
   form.dataset.saved = "1";
