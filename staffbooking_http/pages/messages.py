@@ -184,7 +184,8 @@ async def _conversation_context(
         "is_last": before is None,
         "last_id": last_id,
         "refusals": (*BLOCKED_CONTENT_MESSAGES, FORBIDDEN_CHARACTER),
-        "takes_part": member is not None and member.is_participant,
+        "is_over": conversation.is_over,
+        "takes_part": not conversation.is_over and member is not None and member.is_participant,
     }
 
 

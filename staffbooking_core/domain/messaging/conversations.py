@@ -105,6 +105,12 @@ class Conversation:
     def staff_ids(self) -> tuple[int, ...]:
         return tuple(user_id for user_id in self.recipient_ids if user_id != self.customer_id)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody can write any more: a member of a direct conversation was erased."""
+        is_direct = self.kind is ConversationKind.DIRECT
+        return is_direct and any(member.erased for member in self.members)
+
     def find_member(self, user_id: int) -> ConversationMember | None:
         return next((member for member in self.members if member.user_id == user_id), None)
 
@@ -215,7 +221,7 @@ def compose_message(
     other member was erased.
     """
     check_can_write(member)
-    if conversation.kind is ConversationKind.DIRECT and any(m.erased for m in conversation.members):
+    if conversation.is_over:
         raise Forbidden("conversation_left", "The account of the other participant was erased")
     return NewMessage(
         conversation_id=conversation.id,

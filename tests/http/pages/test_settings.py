@@ -10,8 +10,10 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import HOUR, add_booking, add_user
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.notifications.notifications import OPTIONAL_NOTIFICATION_KINDS
 from staffbooking_core.domain.shared.rate_limits import RateLimit
+from staffbooking_core.usecases import privacy
 from staffbooking_core.usecases.notifications import notifications
 from tests.http.deployment import BASE_URL, HttpDeployment, json_body
 from tests.http.pages.test_account import ADA, SIGN_IN, count_labelled, csrf, link
@@ -317,6 +319,19 @@ async def test_people_are_forgotten_by_a_form(each_world: HttpDeployment) -> Non
     assert "Max-Age=0" in done.headers["set-cookie"]
     assert "<header>" not in done.text
     assert (await each_world.client().post(SIGN_IN, data=ADA)).status_code == 401
+
+
+async def test_nobody_writes_to_an_erased_person(world: HttpDeployment) -> None:
+    """The conversation with a person whose account was erased has no form, and says why."""
+    await add_booking(world.store, world.companion, world.customer, status=BookingStatus.COMPLETED)
+    client = await sign_in(world)
+    answer = await client.get(f"/conversations/with/{world.companion.id}")
+    chat = answer.headers["location"].partition("#")[0]
+    assert "<textarea" in (await client.get(chat)).text
+    await privacy.erase_person(world.ports, world.companion.id)
+    shown = (await client.get(chat)).text
+    assert "The account of the other participant was erased." in shown
+    assert "<textarea" not in shown
 
 
 @pytest.mark.parametrize(
