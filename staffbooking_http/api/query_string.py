@@ -186,6 +186,12 @@ def parse_query(cls: type[T], raw: bytes) -> T:
     return parsed
 
 
+def requested_address(scope: Mapping[str, Any]) -> str:
+    """The requested path, with its query string unless that is too long."""
+    path, query = scope["path"], scope["query_string"]
+    return f"{path}?{query.decode('latin-1')}" if 0 < len(query) <= MAX_CACHED_QUERY_BYTES else path
+
+
 def parse_form(cls: type[T], raw: bytes) -> T:
     """Parse a form as `parse_query` does, but without the cache. Unknown fields may repeat, since
     other code reads them. MissingField lists the invalid fields too."""

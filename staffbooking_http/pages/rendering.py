@@ -25,7 +25,7 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.users import User
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.guidance import Guidance
-from staffbooking_http.api import request_body
+from staffbooking_http.api import query_string, request_body
 from staffbooking_http.pages.assets import asset_path
 from staffbooking_http.pages.booking_texts import (
     ACTION_LABELS,
@@ -64,11 +64,13 @@ LANGUAGE_COOKIE = "language"
 @frozen
 class PageView:
     """What templates know of a visit: the locale, the path, the theme (empty: the system's), the
-    bar of a sandbox with a sample, and whether a sandbox keeps its mails to be read."""
+    address to come back to, the bar of a sandbox with a sample, and whether a sandbox keeps its
+    mails to be read."""
 
     locale: PageLocale
     path: str
     theme: str
+    address: str = ""
     demo: DemoBar | None = None
     keeps_mails: bool = False
 
@@ -206,6 +208,7 @@ def view_of_scope(scope: Mapping[str, Any]) -> PageView:
         find_locale(headers.get(b"accept-language", ""), language or "", timezone),
         scope["path"],
         theme if theme in THEMES else "",
+        scope["path"] if scope["method"] == "POST" else query_string.requested_address(scope),
         state.get("demo"),
         state.get("keeps_mails", False),
     )

@@ -311,12 +311,7 @@ async def require_staff_member(call: Call, return_to: str = "") -> SignedInUser:
 
 def requested_path(call: Call) -> str:
     """The requested path, with its query string unless that is too long."""
-    path, query = call.scope["path"], call.scope["query_string"]
-    return (
-        f"{path}?{query.decode('latin-1')}"
-        if 0 < len(query) <= query_string.MAX_CACHED_QUERY_BYTES
-        else path
-    )
+    return query_string.requested_address(call.scope)
 
 
 async def _recover_form(call: Call, keeps_upload_fields: bool) -> str:

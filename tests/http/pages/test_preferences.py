@@ -32,6 +32,14 @@ async def test_the_account_keeps_the_choice(each_world: HttpDeployment) -> None:
     assert "(UTC)" in (await elsewhere.get(SESSIONS)).text
 
 
+async def test_a_choice_in_the_footer_keeps_the_place(world: HttpDeployment) -> None:
+    """The language and the look that are chosen on a page of a list lead back to that page."""
+    client = await sign_in(world)
+    shown = (await client.get("/history?status=paid&page=2")).text
+    for choice in ("language", "theme"):
+        assert f"/preferences/{choice}?next=/history%3Fstatus%3Dpaid%26page%3D2" in shown
+
+
 async def test_messages_have_the_chosen_zone(world: HttpDeployment) -> None:
     """Messages stand under days of the account's time zone, else of that of the booking."""
     await add_booking(world.store, world.companion, world.customer, timezone="Europe/Lisbon")
