@@ -10,8 +10,17 @@ import httpx
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.testing.builders import DAY, HOUR, NOW, add_companion, make_calendar
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    NOW,
+    add_booking,
+    add_companion,
+    make_calendar,
+)
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
+from staffbooking_adapters.testing.builders_reviews import add_review
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.availability import DateOverride
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
@@ -309,6 +318,17 @@ async def test_a_profile_shows_averages_of_qualities(world: HttpDeployment) -> N
     shown = words((await world.client().get(page(world))).text)
     assert ("Punctuality 4" in shown, "Appearance 5" in shown) == (True, True)
     assert "Professionalism" not in shown
+
+
+async def test_averages_of_qualities_say_what_they_are_of(world: HttpDeployment) -> None:
+    """The averages are those of the newest reviews, and say so where there are more."""
+    for number in range(11):
+        booking = await add_booking(
+            world.store, world.companion, world.customer, status=BookingStatus.COMPLETED
+        )
+        await add_review(world.store, booking, punctuality=4)
+        shown = words((await world.client().get(page(world))).text)
+        assert ("The newest 10 reviews: Punctuality 4" in shown) == (number == 10)
 
 
 async def test_a_profile_shows_work_that_was_approved(world: HttpDeployment) -> None:
