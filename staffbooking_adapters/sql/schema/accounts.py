@@ -40,6 +40,7 @@ users = Table(
     # Accepted bookings: a new one is stored if there are as many as when it was decided.
     Column("acceptances", BigInt, nullable=False, server_default="0"),
     UniqueConstraint("email_folded", name="uq_users_email"),
+    sqlite_autoincrement=True,
 )
 """One column for each field of the domain's `User`, in its order; `email_folded` after the email
 address, and `acceptances` at the end."""

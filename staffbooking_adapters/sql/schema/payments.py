@@ -50,6 +50,7 @@ payment_operations = Table(
     Column("lease_token", Text),
     Column("lease_until", Instant),
     UniqueConstraint("booking_id", "n", name="uq_operations_order"),
+    sqlite_autoincrement=True,
 )
 """One column for each field of the domain's `Operation`, in its order, and the lease."""
 
