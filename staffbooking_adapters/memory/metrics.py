@@ -30,7 +30,11 @@ class MetricsReader:
 
     async def backlog(self, now: datetime) -> Sequence[Backlog]:
         state, due = self.tx.state, defaultdict[str, list[timedelta]](list)
-        for kind, age in chain(_due_ages(state, now), _due_payout_ages(state, now)):
+        for kind, age in chain(
+            _due_ages(state, now),
+            _due_notification_ages(state, now),
+            _due_payout_ages(state, now),
+        ):
             due[kind].append(age)
         return [
             Backlog(kind, len(ages), max(ages).total_seconds())
@@ -67,6 +71,12 @@ def _due_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelt
     for payee in (row.payee for row in state.payees.values()):
         if payee.next_at is not None and payee.is_due(now):
             yield "payee", now - payee.next_at
+
+
+def _due_notification_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:
+    for notice in state.notices.values():
+        if notice.due_at <= now:
+            yield "notification", now - notice.due_at
 
 
 def _due_payout_ages(state: MemoryState, now: datetime) -> Iterator[tuple[str, timedelta]]:

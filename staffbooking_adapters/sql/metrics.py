@@ -24,6 +24,7 @@ from staffbooking_adapters.sql.bookings.timers import IS_TIMER_DUE
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.leases import BUSINESS_NOW_PARAM
 from staffbooking_adapters.sql.engine.statements import Statement
+from staffbooking_adapters.sql.notifications.store import IS_NOTIFICATION_DUE
 from staffbooking_adapters.sql.payments.inbox import IS_EVENT_DUE
 from staffbooking_adapters.sql.payments.operations import IS_OPEN_FAILED_REFUND
 from staffbooking_adapters.sql.sandbox.clock import read_clock_offset
@@ -40,7 +41,7 @@ from staffbooking_adapters.sql.schema.companions import (
     is_pending_item,
     portfolio_items,
 )
-from staffbooking_adapters.sql.schema.notifications import inquiries, is_waiting_inquiry
+from staffbooking_adapters.sql.schema.notifications import inquiries, is_waiting_inquiry, notices
 from staffbooking_adapters.sql.schema.payments import (
     is_operation_due,
     is_payee_due,
@@ -79,6 +80,7 @@ GET_BACKLOG = Statement(
         _select_backlog(literal("timer", Text()), timers.c.due_at, IS_TIMER_DUE),
         _select_backlog(literal("event", Text()), processor_inbox.c.next_at, IS_EVENT_DUE),
         _select_backlog(literal("payee", Text()), payees.c.next_at, is_payee_due),
+        _select_backlog(literal("notification", Text()), notices.c.due_at, IS_NOTIFICATION_DUE),
         _select_backlog(literal("payout", Text()), _PAYOUT_DUE_SINCE, IS_PAYOUT_DUE),
     )
 )

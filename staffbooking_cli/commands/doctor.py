@@ -29,6 +29,9 @@ PICKUP_TIMEOUT_SECONDS = 1.0
 """Seconds within which a running worker publishes an event."""
 _MAX_DELIVERY_LAG = timedelta(minutes=1)
 """Deliveries overdue by more than this fail the check."""
+_MAX_WORK_DELAY = timedelta(minutes=10)
+"""Work overdue by more than this fails the check. Payouts have a check of their own, since a failed
+one is overdue while it is retried."""
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -201,6 +204,7 @@ async def _check_refunds(ports: Ports) -> AsyncIterator[Check]:
 
 
 async def _check_work(ports: Ports) -> AsyncIterator[Check]:
+    """Whether a worker does what is due, mails too."""
     from staffbooking_core.usecases import health
 
     backlog = [row for row in await health.get_backlog(ports) if row.count]
@@ -208,10 +212,14 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
         f"{row.count} {row.kind} (the oldest {_format_span(timedelta(seconds=row.oldest))} late)"
         for row in backlog
     ]
+    is_late = any(
+        row.kind != "payout" and row.oldest > _MAX_WORK_DELAY.total_seconds() for row in backlog
+    )
+    hint = ": does a worker run?" if is_late else ""
     async with ports.store.read_view() as view:
         alerts = await view.alerts.alerts(1)
     latest = f"; newest alert: {alerts[0].text}" if alerts else ""
-    yield _make_check("work", f"due: {', '.join(parts) or 'nothing'}{latest}")
+    yield _make_check("work", f"due: {', '.join(parts) or 'nothing'}{hint}{latest}", ok=not is_late)
 
 
 async def _check_webhooks(ports: Ports) -> AsyncIterator[Check]:

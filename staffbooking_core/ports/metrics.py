@@ -17,7 +17,8 @@ class Backlog:
     """Due work of one kind: how much, and how late the oldest of it is (seconds)."""
 
     kind: str
-    """An `OperationKind`, `timer`, `event`, `payee` or `payout` (due or released, not yet made)."""
+    """An `OperationKind`, `timer`, `event`, `payee`, `notification` (a mail to send) or `payout`
+    (due or released, not yet made)."""
     count: int
     oldest: float
 

@@ -15,6 +15,7 @@ from staffbooking_adapters.fake.processor import FakeProcessor
 from staffbooking_adapters.settings import Settings
 from staffbooking_adapters.system import SystemClock
 from staffbooking_adapters.testing.builders import HOUR, MINUTE, SECOND
+from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
     add_endpoint,
@@ -249,6 +250,19 @@ def test_unpolled_processor_events_fail_the_check(
     deployment.run_on_ports(caught_up)
     found, detail = check(deployment, "events")
     assert (found, text in detail) == (ok, True)
+
+
+@pytest.mark.parametrize(("late", "ok"), [(9 * MINUTE, True), (11 * MINUTE, False)])
+def test_late_mails_fail_the_check(deployment: CliDeployment, late: timedelta, ok: bool) -> None:
+    """The check of due work has mails to send, and fails if they are late."""
+
+    async def add_late_mail(ports):
+        await add_notification(ports.store, make_notification(), ports.clock.wall() - late)
+
+    deployment.run_on_ports(add_late_mail)
+    found, detail = check(deployment, "work")
+    assert detail.startswith(f"due: 1 notification (the oldest {late // MINUTE} min late)")
+    assert (found, "does a worker run?" not in detail) == (ok, ok)
 
 
 @pytest.mark.parametrize(

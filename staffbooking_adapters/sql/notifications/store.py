@@ -77,6 +77,7 @@ def insert_notifications(condition: ColumnElement[bool]) -> Insert:
 
 ADD_NOTIFICATIONS = Statement(insert_notifications(true()))
 
+IS_NOTIFICATION_DUE = notices.c.due_at <= NOW_PARAM
 _ARE_LEASED_NOTIFICATIONS = (in_array(notices.c.id, "notice_ids"), is_held_by_caller(notices))
 DELETE_NOTIFICATIONS = Statement(delete(notices).where(*_ARE_LEASED_NOTIFICATIONS))
 RELEASE_NOTIFICATIONS = Statement(
@@ -120,7 +121,7 @@ SAVE_ANSWER = Statement(
 def claim_notifications_statement(limit: int) -> Statement:
     order = (notices.c.due_at, notices.c.id)
     columns = (*order, notices.c.attempts, notices.c.request_id, *NOTIFICATION_COLUMNS)
-    return claim_with_lease(notices, notices.c.due_at <= NOW_PARAM, order, limit, columns)
+    return claim_with_lease(notices, IS_NOTIFICATION_DUE, order, limit, columns)
 
 
 @cache

@@ -46,4 +46,4 @@ async def read_store(store: Store, query: Callable[[ReadView], Awaitable[Any]]) 
 async def count_due_work(store: Store, now: datetime) -> int:
     """The number of due operations, timers, processor events and payees."""
     backlog = await read_store(store, lambda view: view.metrics.backlog(now))
-    return sum(found.count for found in backlog if found.kind != "payout")
+    return sum(found.count for found in backlog if found.kind not in ("notification", "payout"))

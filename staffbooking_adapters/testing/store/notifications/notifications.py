@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from staffbooking_adapters.testing.builders import (
+    DAY,
     NOW,
     POLICY,
     SECOND,
@@ -17,10 +18,10 @@ from staffbooking_adapters.testing.builders import (
     next_revision,
 )
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
-from staffbooking_adapters.testing.store.base import StoreContract
+from staffbooking_adapters.testing.store.base import StoreContract, read_store
 from staffbooking_core.domain.notifications.inquiries import Inquiry, NewInquiry
 from staffbooking_core.domain.notifications.notifications import NotificationKind
-from staffbooking_core.ports import DueNotification
+from staffbooking_core.ports import Backlog, DueNotification
 
 LEASE = POLICY.lease_duration
 
@@ -97,6 +98,13 @@ class NotificationsContract(StoreContract):
         await add(store, "one", "two")
         assert await subjects_of(store, NOW + SECOND - SECOND / 2) == ["one"]
         assert await subjects_of(store, NOW + SECOND) == ["two"]
+
+    async def test_due_notifications_are_in_the_backlog(self, store):
+        """The backlog counts due notifications, with the age of the oldest by wall time."""
+        await store.run_transaction(lambda tx: tx.sandbox.set_clock_offset(DAY))
+        await add(store, "one", "two", "three")
+        found = await read_store(store, lambda view: view.metrics.backlog(NOW + SECOND))
+        assert found == [Backlog("notification", 2, 1.0)]
 
     async def test_the_longest_overdue_notifications_are_claimed_first(self, store):
         """The longest due notifications are claimed first, up to the limit."""
