@@ -44,6 +44,8 @@ def _known_error_line(error: BaseException) -> str | None:
             return str(error)
         case ClockWrong():
             return f"nothing was changed: {error.reason}"
+        case StoreUnavailable() if error.reason.startswith("files folder:"):
+            return error.reason
         case StoreUnavailable():
             return f"the database is unavailable: {error.reason or error.message}"
         case StaffbookingError():

@@ -47,8 +47,9 @@ async def ready_ports(settings: Settings, *, is_long_running: bool = False) -> A
 
 @asynccontextmanager
 async def lasting_ports(settings: Settings, stop: anyio.Event) -> AsyncIterator[Ports | None]:
-    """The ports of a long-running process, which waits while the database is out of reach; None
-    if `stop` was set meanwhile. Raises CommandRefused if the schema differs."""
+    """The ports of a worker, which waits while the database is out of reach or the disk of
+    uploaded images fails; None if `stop` was set meanwhile. Raises CommandRefused if the schema
+    differs."""
     import anyio
 
     from staffbooking_core.errors import StoreUnavailable
@@ -62,23 +63,11 @@ async def lasting_ports(settings: Settings, stop: anyio.Event) -> AsyncIterator[
                 if not isinstance(innermost(error), StoreUnavailable):
                     raise
                 if (problem := error_line(error)) != last_problem:
-                    render.print_note(f"Waiting for the database: {problem}")
+                    render.print_note(f"Waiting: {problem}")
                 last_problem = problem
                 with anyio.move_on_after(RETRY_DELAY_SECONDS):
                     await stop.wait()
         yield ports
-
-
-async def find_schema_problem(settings: Settings) -> str | None:
-    """Why the database can't be used, in one line; None if it is reachable and has this
-    version's schema."""
-    from staffbooking_adapters import wiring
-    from staffbooking_core.errors import StoreUnavailable
-
-    try:
-        return await wiring.find_schema_problem(settings)
-    except StoreUnavailable as error:
-        return error_line(error)
 
 
 def run_command(work: Callable[[Ports], Awaitable[T]]) -> T:

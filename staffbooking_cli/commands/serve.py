@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from staffbooking_cli import garbage, render
-from staffbooking_cli.session import find_schema_problem, lasting_ports, read_settings
+from staffbooking_cli.errors import CommandRefused, error_line, innermost
+from staffbooking_cli.session import read_settings, ready_ports
 
 if TYPE_CHECKING:
     import socket
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import anyio
 
     from staffbooking_adapters.settings import Settings
+    from staffbooking_core.ports import Ports
 
 
 def serve(
@@ -53,8 +55,7 @@ async def _run_server(settings: Settings, listening: socket.socket) -> None:
 
     async with stop_on_signal() as stop, AsyncExitStack() as stack:
         host, port = listening.getsockname()[:2]
-        await _wait_for_database(settings, listening, stop)
-        ports = await stack.enter_async_context(lasting_ports(settings, stop))
+        ports = await _open_ports(settings, listening, stop, stack)
         if ports is None:
             return
         jobs = await stack.enter_async_context(anyio.create_task_group())
@@ -68,22 +69,30 @@ async def _run_server(settings: Settings, listening: socket.socket) -> None:
         jobs.start_soon(run_jobs, ports, stop, [SANDBOX_EVENTS_JOB])
 
 
-async def _wait_for_database(
-    settings: Settings, listening: socket.socket, stop: anyio.Event
-) -> None:
-    """Serve maintenance responses until the database is reachable and has this version's
-    schema."""
+async def _open_ports(
+    settings: Settings, listening: socket.socket, stop: anyio.Event, stack: AsyncExitStack
+) -> Ports | None:
+    """The ports, which the stack closes; None if `stop` was set meanwhile. Maintenance responses
+    are served while they can't be opened: the database is out of reach or has another schema, or
+    the disk of uploaded images fails."""
+    from staffbooking_core.errors import StoreUnavailable
     from staffbooking_http.server.server import serve_maintenance
 
-    last_problem = None
+    ports, last_problem = None, None
 
     async def is_ready() -> bool:
-        nonlocal last_problem
-        if (problem := await find_schema_problem(settings)) is not None and problem != last_problem:
-            host, port = listening.getsockname()[:2]
-            render.print_note(f"Answering 503 on {host} port {port} for now: {problem}")
+        nonlocal ports, last_problem
+        try:
+            ports = await stack.enter_async_context(ready_ports(settings, is_long_running=True))
+        except Exception as error:
+            if not isinstance(innermost(error), CommandRefused | StoreUnavailable):
+                raise
+            if (problem := error_line(error)) != last_problem:
+                host, port = listening.getsockname()[:2]
+                render.print_note(f"Answering 503 on {host} port {port} for now: {problem}")
             last_problem = problem
-        return problem is None
+        return ports is not None
 
     if not await is_ready():
         await serve_maintenance(settings, listening_socket=listening, stop=stop, is_ready=is_ready)
+    return ports

@@ -7,17 +7,24 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import anyio
 import pytest
 
+from staffbooking_adapters import wiring
+from staffbooking_adapters.files.local import WriteProblem
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import upgrade_schema
+from staffbooking_cli.commands import serve
 from staffbooking_cli.running import SHUTDOWN_GRACE_SECONDS
 from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Ports
+from staffbooking_http.server.listening import open_listening_socket
 from tests.cli.processes import (
     ROOT,
     make_environment,
@@ -81,6 +88,35 @@ def test_a_started_server_names_a_broken_constraint(env: dict[str, str]) -> None
         assert [status(register), status(register)] == [201, 422]
 
 
+@pytest.mark.anyio
+async def test_a_server_answers_while_the_disk_of_images_fails(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While images can't be stored the server is alive but not ready and names the folder once;
+    then it opens its ports."""
+    problem = WriteProblem("nothing can be written to images: Read-only file system", True)
+    found: list[WriteProblem] = [problem]
+    monkeypatch.setattr(wiring, "find_files_problem", lambda _: found[0] if found else None)
+    opened: list[Ports | None] = []
+
+    async def open_ports() -> None:
+        stop = anyio.Event()
+        opened.append(await serve._open_ports(load_settings(env), listening, stop, stack))
+
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(open_listening_socket("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(open_ports)
+            for path, expected in (("/healthz", 200), ("/readyz", 503)):
+                url = f"http://127.0.0.1:{port}{path}"
+                assert await asyncio.to_thread(status, url) == expected
+            found.clear()
+        assert opened[0] is not None
+    said = f"Answering 503 on 127.0.0.1 port {port} for now: files folder: {problem.text}\n"
+    assert capsys.readouterr().err == said
+
+
 def test_the_worker_stops(env: dict[str, str]) -> None:
     """SIGINT stops the worker gracefully."""
     with run_in_background("worker", env=env) as worker:
@@ -96,7 +132,9 @@ async def test_a_worker_waits_for_its_database(migrated_database: MigratedDataba
         proxy.is_refusing = True
         url = proxied_url(migrated_database.url, proxy.port)
         with run_in_background("worker", env=make_environment(DATABASE_URL=url)) as worker:
-            said = await asyncio.to_thread(read_until, worker.stderr, "Waiting for the database")
+            said = await asyncio.to_thread(
+                read_until, worker.stderr, "Waiting: the database is unavailable"
+            )
             assert said.count("\n") == 1
             proxy.is_refusing = False
             await asyncio.to_thread(read_until, worker.stderr, "worker runs")
@@ -107,7 +145,7 @@ def test_a_signal_ends_the_wait_for_a_database() -> None:
     """A worker that waits for its database stops gracefully."""
     nowhere = make_environment(DATABASE_URL="postgresql+asyncpg://nobody@127.0.0.1:9/none")
     with run_in_background("worker", env=nowhere) as worker:
-        read_until(worker.stderr, "Waiting for the database")
+        read_until(worker.stderr, "Waiting: the database is unavailable")
         assert stop_process(worker, signal.SIGTERM) == 0
 
 
