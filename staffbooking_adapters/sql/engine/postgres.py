@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
-from asyncpg.exceptions import InterfaceError, PostgresError
+from asyncpg.exceptions import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy import URL, text
 
 from staffbooking_adapters.database_time import DatabaseTime, current_database_time
@@ -74,7 +74,7 @@ async def connect(
     dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
     try:
         return await asyncpg.connect(dsn, timeout=timeout_seconds, **options)  # type: ignore[no-untyped-call]
-    except (OSError, PostgresError, InterfaceError) as error:
+    except (OSError, PostgresError, InterfaceError, InternalClientError) as error:
         raise StoreUnavailable(f"cannot connect: {str(error) or 'no response'}") from error
 
 

@@ -203,6 +203,17 @@ async def test_the_options_of_a_url_are_the_drivers_own(postgres_server):
     await postgres_server.drop_database(database_name(url))
 
 
+async def test_a_database_without_a_wanted_server_is_unavailable(postgres_server):
+    """A connection raises StoreUnavailable while no server is of the kind that the URL wants, as
+    in a failover."""
+    url = await postgres_server.create_database()
+    wanted = f"{url}{'&' if '?' in url else '?'}target_session_attrs=standby"
+    with pytest.raises(StoreUnavailable) as refused:
+        await find_schema_mismatch(wanted)
+    assert refused.value.reason.startswith("cannot connect: ")
+    await postgres_server.drop_database(database_name(url))
+
+
 async def test_head_revision_is_the_newest_migration(tmp_path):
     """`HEAD_REVISION` is the newest migration."""
     heads = []
