@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; :: means all.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 selects a free port.", min=0, max=65535)] = 8000,
 ) -> None:
     """Run the HTTP server. SIGTERM stops it after the requests in flight are finished."""
@@ -42,7 +44,7 @@ def serve(
 
 def _default_base_url(host: str, port: int) -> str:
     """The base URL if none is set: this server's address as seen from its own machine."""
-    near = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
 
 

@@ -246,6 +246,15 @@ async def test_a_request_in_progress_is_completed(world: HttpDeployment) -> None
     error_body(found[0], 401, "unauthenticated")
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_all_addresses_are_those_of_ipv4_too() -> None:
+    """A socket on `::` accepts connections over IPv6 and IPv4."""
+    with open_listening_socket("::", 0) as listening:
+        port = listening.getsockname()[1]
+        for host in ("::1", "127.0.0.1"):
+            socket.create_connection((host, port), timeout=5).close()
+
+
 def test_a_taken_port_is_an_error() -> None:
     """Listening on a taken port raises OSError."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError):
