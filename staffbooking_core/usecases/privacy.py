@@ -51,9 +51,9 @@ from staffbooking_core.representations.personal_data import (
 )
 from staffbooking_core.representations.webhooks import webhook_record
 from staffbooking_core.usecases.accounts import login_throttling
+from staffbooking_core.usecases.accounts.people import delete_endpoints_of
 from staffbooking_core.usecases.companions import images
 from staffbooking_core.usecases.payments import payees
-from staffbooking_core.usecases.webhooks.endpoints import delete_endpoints_of
 from staffbooking_core.validation import validated
 
 __all__ = ["erase_own_account", "erase_person", "export_user_data"]

@@ -101,7 +101,7 @@ class BacklogCache:
     async def get(self, ports: Ports) -> BacklogSnapshot | None:
         """Return the backlog, or None while the store is unavailable."""
         now = ports.clock.wall()
-        if self._fetched_at is None or now - self._fetched_at >= _BACKLOG_CACHE_PERIOD:
+        if self._fetched_at is None or abs(now - self._fetched_at) >= _BACKLOG_CACHE_PERIOD:
             try:
                 self._snapshot = BacklogSnapshot(
                     await health.get_backlog(ports), await health.get_webhook_stats(ports)

@@ -47,7 +47,7 @@ class MarketCache:
         """The names of the offered services, at most a minute old; the former ones where the store
         is too slow for new ones."""
         now = ports.clock.wall()
-        if self._named_at is None or now - self._named_at >= _NAMES_PERIOD:
+        if self._named_at is None or abs(now - self._named_at) >= _NAMES_PERIOD:
             with suppress(StoreUnavailable):
                 self._names = await search.list_service_names(ports)
             self._named_at = now
@@ -57,7 +57,7 @@ class MarketCache:
         """The counts, which read all listed companions, at most some minutes old; the former ones
         where the store is too slow for new ones."""
         now = ports.clock.wall()
-        if self._counted_at is None or now - self._counted_at >= _COUNTS_PERIOD:
+        if self._counted_at is None or abs(now - self._counted_at) >= _COUNTS_PERIOD:
             self._counted_at = now  # Others get the former counts until these are there.
             with suppress(StoreUnavailable):
                 self._market = await _count_market(ports)

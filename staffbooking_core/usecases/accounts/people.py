@@ -22,11 +22,25 @@ from staffbooking_core.domain.companions.reviews import RatingTotals, Review
 from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.privacy import has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken
-from staffbooking_core.ports import BookingQuery, PeopleQuery, Ports, ReadView, Transaction
-from staffbooking_core.usecases.webhooks.endpoints import delete_endpoints_of
+from staffbooking_core.ports import (
+    BookingQuery,
+    PeopleQuery,
+    Ports,
+    ReadView,
+    Transaction,
+    WebhooksWritePort,
+)
 from staffbooking_core.validation import validated
 
-__all__ = ["PeopleFilter", "PeoplePage", "PersonFile", "find_people", "get_person", "set_role"]
+__all__ = [
+    "PeopleFilter",
+    "PeoplePage",
+    "PersonFile",
+    "delete_endpoints_of",
+    "find_people",
+    "get_person",
+    "set_role",
+]
 
 _MAX_DIGITS = 18
 
@@ -196,3 +210,11 @@ async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> Use
         return changed
 
     return await ports.store.run_transaction(unit)
+
+
+async def delete_endpoints_of(webhooks: WebhooksWritePort, owner_id: int, now: datetime) -> None:
+    """Delete all endpoints of a user. Locks the endpoints."""
+    for each in await webhooks.endpoints_of(owner_id):
+        if (endpoint := await webhooks.lock_endpoint(each.id)) is not None:
+            await webhooks.cancel_deliveries(endpoint.id, now)
+            await webhooks.save_endpoints([endpoint.delete(now)])

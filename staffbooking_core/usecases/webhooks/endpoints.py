@@ -26,7 +26,6 @@ from staffbooking_core.ports import (
     NewWebhookEndpoint,
     Ports,
     Transaction,
-    WebhooksWritePort,
 )
 from staffbooking_core.usecases.accounts.accounts import lock_caller
 from staffbooking_core.usecases.accounts.api_keys import check_subscription
@@ -38,7 +37,6 @@ __all__ = [
     "activate_secret",
     "authorize",
     "delete_endpoint",
-    "delete_endpoints_of",
     "enable_endpoint",
     "get_endpoint",
     "is_served",
@@ -208,14 +206,6 @@ async def delete_endpoint(ports: Ports, user: User, endpoint_id: int) -> None:
         return endpoint.delete(now)
 
     await _update_endpoint(ports, user, endpoint_id, work)
-
-
-async def delete_endpoints_of(webhooks: WebhooksWritePort, owner_id: int, now: datetime) -> None:
-    """Delete all endpoints of a user. Locks the endpoints."""
-    for each in await webhooks.endpoints_of(owner_id):
-        if (endpoint := await webhooks.lock_endpoint(each.id)) is not None:
-            await webhooks.cancel_deliveries(endpoint.id, now)
-            await webhooks.save_endpoints([endpoint.delete(now)])
 
 
 @validated

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
-from staffbooking_adapters.testing.builders import NOW, SECOND
+from staffbooking_adapters.testing.builders import HOUR, NOW, SECOND
 from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
     add_endpoint,
@@ -74,6 +74,17 @@ async def test_due_work_is_counted_by_kind(world: HttpDeployment) -> None:
     assert (found[name, kind], found[f"{name}_oldest_seconds", kind]) == (2, 30)
     await accepted(world, event_date="2027-03-05")
     assert (await samples(world))[name, kind] == 2
+
+
+async def test_due_work_is_counted_after_the_clock_went_back(world: HttpDeployment) -> None:
+    """A clock that goes back does not keep the former counts."""
+    counted = "staffbooking_due_work", "open_checkout"
+    await accepted(world)
+    await accepted(world, event_date="2027-03-04")
+    assert (await samples(world))[counted] == 2
+    world.clock.advance(-HOUR)
+    await accepted(world, event_date="2027-03-05")
+    assert (await samples(world))[counted] == 1
 
 
 async def test_webhooks_are_counted(world: HttpDeployment) -> None:
