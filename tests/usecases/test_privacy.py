@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import date
-from functools import partial
 
 import pytest
 from attrs import evolve
@@ -19,14 +18,13 @@ from staffbooking_adapters.testing.builders_notifications import add_notificatio
 from staffbooking_core.domain.accounts.users import Actor, Subscription, User
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.portfolio import Image
-from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, Unauthenticated
-from staffbooking_core.inputs import CreateWebhook, Login, SubmitInquiry, SubmitReview
+from staffbooking_core.inputs import CreateWebhook, SubmitInquiry, SubmitReview
 from staffbooking_core.operator_inputs import BookingsOfDisabled
 from staffbooking_core.ports import Ports, Transaction
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.accounts import administration, sessions
+from staffbooking_core.usecases.accounts import administration
 from staffbooking_core.usecases.bookings import actions, disabling
 from staffbooking_core.usecases.companions import calendars, images, reviews
 from staffbooking_core.usecases.messaging import messages
@@ -34,7 +32,6 @@ from staffbooking_core.usecases.notifications import inquiries, notifications
 from staffbooking_core.usecases.payments import operations, payees
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_worker.jobs import JOBS
-from tests.support.hashers import SlowHasher
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.memory_deployment import (
     BookingScenario,
@@ -427,59 +424,3 @@ async def test_who_is_forgotten_is_told_nothing_more(scene: BookingScenario) -> 
     before = len(notifier.emails)
     assert await notifications.send_notifications(scene.ports) == 1
     assert len(notifier.emails) == before
-
-
-# Erasure by the user --------------------------------------------------------------------------
-
-
-async def with_password(scene: BookingScenario) -> User:
-    user = evolve(await user_of(scene, scene.customer), password_hash="plain:correct horse")
-    await scene.ports.store.run_transaction(lambda tx: tx.accounts.save_user(user))
-    return user
-
-
-async def test_one_is_forgotten_by_the_password(scene: BookingScenario) -> None:
-    """Erasure needs the right password, and ends logins."""
-    user = await with_password(scene)
-    with pytest.raises(Unauthenticated):
-        await privacy.erase_own_account(scene.ports, user.id, "wrong", HERE)
-    assert (await user_of(scene, scene.customer)).erased_at is None
-    await privacy.erase_own_account(scene.ports, user.id, "correct horse", HERE)
-    assert (await user_of(scene, scene.customer)).erased_at is not None
-    given = Login(email=user.email, password="correct horse")
-    with pytest.raises(Unauthenticated):
-        await sessions.login(scene.ports, given, HERE)
-
-
-async def test_by_a_password_of_yesterday_nobody_is_forgotten(scene: BookingScenario) -> None:
-    """A password that changes during verification does not erase."""
-    user = await with_password(scene)
-    change = partial(administration.set_password, scene.ports, user.email, "battery staple")
-    await not_forgotten(scene, user, change)
-
-
-async def test_who_is_disabled_meanwhile_forgets_nobody(scene: BookingScenario) -> None:
-    """A user who is disabled meanwhile cannot erase the account."""
-    user = await with_password(scene)
-    await not_forgotten(scene, user, partial(disabling.disable_user, scene.ports, user.email))
-
-
-async def not_forgotten(
-    scene: BookingScenario, user: User, meanwhile: Callable[[], Awaitable[object]]
-) -> None:
-    """Try to erase with the right password while something else happens."""
-    ports = evolve(scene.ports, hasher=SlowHasher(meanwhile))
-    with pytest.raises(Unauthenticated) as raised:
-        await privacy.erase_own_account(ports, user.id, "correct horse", HERE)
-    assert raised.value.code == "bad_credentials"
-    assert (await user_of(scene, scene.customer)).erased_at is None
-
-
-async def test_the_password_is_not_guessed_at(scene: BookingScenario) -> None:
-    """After ten wrong passwords the right one is refused."""
-    user = await with_password(scene)
-    for _ in range(10):
-        with pytest.raises(Unauthenticated):
-            await privacy.erase_own_account(scene.ports, user.id, "wrong", HERE)
-    with pytest.raises(RateLimitExceeded):
-        await privacy.erase_own_account(scene.ports, user.id, "correct horse", HERE)
