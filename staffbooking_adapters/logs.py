@@ -26,15 +26,15 @@ _MAX_VALUE_CHARACTERS = 500
 _MAX_TRACEBACK_CHARACTERS = 2_000
 
 SECURITY_LOGGER_NAME = "staffbooking.security"
-_VERBOSE_LIBRARIES = ("alembic", "httpx", "stripe")
-"""Libraries that log every call at INFO."""
+_VERBOSE_LIBRARIES = ("aiosqlite", "alembic", "httpx", "stripe")
+"""Libraries that log every call at INFO, or, as aiosqlite, with personal data at DEBUG."""
 
 
 def configure_logging(
     log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO, stream: TextIO | None = None
 ) -> None:
     """Send all log records to `stream` (standard error by default) in this format; libraries that
-    log every call at INFO are limited to WARNING. Replaces an earlier configuration."""
+    log every call are limited to WARNING. Replaces an earlier configuration."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(make_formatter(log_format, colors=stream.isatty()))

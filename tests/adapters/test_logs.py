@@ -123,10 +123,15 @@ def test_records_below_the_level_are_dropped(stream: io.StringIO) -> None:
     assert "hidden" not in stream.getvalue()
 
 
-def test_libraries_that_log_every_call_are_quiet(stream: io.StringIO) -> None:
-    """Libraries that log every call at INFO are limited to WARNING."""
-    configure_logging(LogFormat.TEXT, logging.INFO, stream)
-    logging.getLogger("httpx").info("a call")
+@pytest.mark.parametrize(
+    ("library", "level"), [("httpx", logging.INFO), ("aiosqlite", logging.DEBUG)]
+)
+def test_libraries_that_log_every_call_are_quiet(
+    stream: io.StringIO, library: str, level: int
+) -> None:
+    """Libraries that log every call are limited to WARNING."""
+    configure_logging(LogFormat.TEXT, level, stream)
+    logging.getLogger(library).log(level, "a call")
     assert stream.getvalue() == ""
 
 
