@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,10 @@ MAX_TABLE_ROWS = 500
 
 
 def print_note(text: str) -> None:
-    """Print a note for the operator on standard error."""
-    typer.echo(text, err=True)
+    """Print a note for the operator on standard error, if it can be written: its disk may be full,
+    which ends no server."""
+    with suppress(OSError):
+        typer.echo(text, err=True)
 
 
 # JSON -----------------------------------------------------------------------------------

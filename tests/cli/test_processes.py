@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from staffbooking_adapters import wiring
 from staffbooking_adapters.files.local import WriteProblem
 from staffbooking_adapters.settings import load_settings
 from staffbooking_adapters.wiring import upgrade_schema
+from staffbooking_cli import render
 from staffbooking_cli.commands import serve
 from staffbooking_cli.running import SHUTDOWN_GRACE_SECONDS
 from staffbooking_core.policy import Policy
@@ -115,6 +117,15 @@ async def test_a_server_answers_while_the_disk_of_images_fails(
         assert opened[0] is not None
     said = f"Answering 503 on 127.0.0.1 port {port} for now: files folder: {problem.text}\n"
     assert capsys.readouterr().err == said
+
+
+def test_a_note_that_cannot_be_written_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note on a full disk ends no server or worker."""
+    with io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        render.print_note("The worker runs; Ctrl-C stops it.")
+        with pytest.raises(OSError, match="No space left"):
+            full.write("so this test shows something")
 
 
 def test_the_worker_stops(env: dict[str, str]) -> None:
