@@ -64,8 +64,8 @@ LANGUAGE_COOKIE = "language"
 @frozen
 class PageView:
     """What templates know of a visit: the locale, the path, the theme (empty: the system's), the
-    address to come back to, the bar of a sandbox with a sample, and whether a sandbox keeps its
-    mails to be read."""
+    address to come back to (a signed-in visitor's with its query), the bar of a sandbox with a
+    sample, and whether a sandbox keeps its mails to be read."""
 
     locale: PageLocale
     path: str
@@ -201,14 +201,17 @@ def view_of_scope(scope: Mapping[str, Any]) -> PageView:
     state = scope.get("state", {})
     visitor = state.get("visitor")
     theme, language, timezone = cookies.get(THEME_COOKIE), cookies.get(LANGUAGE_COOKIE), None
+    address = scope["path"]
     if visitor is not None:
         user = visitor.user
+        if scope["method"] != "POST":
+            address = query_string.requested_address(scope)
         theme, language, timezone = user.theme or theme, user.language or language, user.timezone
     return PageView(
         find_locale(headers.get(b"accept-language", ""), language or "", timezone),
         scope["path"],
         theme if theme in THEMES else "",
-        scope["path"] if scope["method"] == "POST" else query_string.requested_address(scope),
+        address,
         state.get("demo"),
         state.get("keeps_mails", False),
     )

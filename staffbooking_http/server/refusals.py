@@ -105,8 +105,7 @@ class Refusals:
         view = view_of_scope(scope)
         key = (view.locale.language, view.theme)
         if (page := self._pages.get(key)) is None:
-            page_scope = {**scope, "path": "/", "query_string": b""}
-            page_scope[REQUEST_ID_KEY] = _REQUEST_ID_PLACEHOLDER
+            page_scope = {**scope, "path": "/", REQUEST_ID_KEY: _REQUEST_ID_PLACEHOLDER}
             page = self._application.to_error_page(page_scope, _OVERLOADED_REPLY)
             self._pages[key] = page
         request_id = scope[REQUEST_ID_KEY].encode()
