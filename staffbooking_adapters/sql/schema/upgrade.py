@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-HEAD_REVISION = "0059"
+HEAD_REVISION = "0060"
 """The newest revision in `migrations/versions`.
 
 A change of the schema consists of the field of the domain's class, the column at the same place in

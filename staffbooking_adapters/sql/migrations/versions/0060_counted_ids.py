@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0059"
-down_revision = "0058"
+revision = "0060"
+down_revision = "0059"
 
 
 def upgrade() -> None:
