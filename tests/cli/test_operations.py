@@ -265,6 +265,15 @@ def test_late_mails_fail_the_check(deployment: CliDeployment, late: timedelta, o
     assert (found, "does a worker run?" not in detail) == (ok, ok)
 
 
+def test_a_jump_of_the_sandboxs_clock_fails_no_check(deployment: CliDeployment) -> None:
+    """Timers that a tester's jump of the clock made late pass the check of due work."""
+    deployment.run_on_ports(add_paid_booking)
+    deployment.run_json("sandbox", "clock", "advance", "700h")
+    found, detail = check(deployment, "work")
+    assert "1 timer" in detail
+    assert found
+
+
 @pytest.mark.parametrize(
     ("ahead", "ok", "text"),
     [
