@@ -212,7 +212,7 @@ async def _check_work(ports: Ports) -> AsyncIterator[Check]:
         f"{row.count} {row.kind} (the oldest {_format_span(timedelta(seconds=row.oldest))} late)"
         for row in backlog
     ]
-    # A tester who moves the sandbox's clock makes timers late by hours, until the worker's next turn.
+    # A tester who moves the sandbox's clock makes timers late, until the worker's next turn.
     ignored = {"payout", "timer"} if ports.policy.sandbox else {"payout"}
     is_late = any(
         row.kind not in ignored and row.oldest > _MAX_WORK_DELAY.total_seconds() for row in backlog
