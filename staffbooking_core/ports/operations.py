@@ -54,9 +54,9 @@ class OperationsWritePort(OperationsReadPort, Protocol):
         """Claim up to `limit` due operations of these kinds, the earliest due first; `now` is
         wall time. With `booking_id`, claim those of that booking alone, due or not.
 
-        Of each booking only the unfinished operation with the lowest number is ever given,
-        whatever its kind, and none while another lease on one of its operations runs: at
-        most one operation runs per booking.
+        Of each booking only an operation that no earlier unfinished one blocks
+        (`Operation.blocks`) is given, whatever its kind, and none while another lease on one of
+        its operations runs: at most one operation runs per booking.
         """
         ...
 

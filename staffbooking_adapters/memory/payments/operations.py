@@ -145,5 +145,5 @@ def _claimable_operations(
             continue
         unfinished = [row.operation for row in rows if not row.operation.is_finished]
         for place, operation in enumerate(unfinished):
-            if not any(earlier.blocks(operation) for earlier in unfinished[:place]):
+            if not any(earlier.blocks(operation, now) for earlier in unfinished[:place]):
                 yield operation

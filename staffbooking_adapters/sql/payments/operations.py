@@ -93,6 +93,7 @@ _CAN_BE_OVERTAKEN = and_(
     payment_operations.c.kind == OperationKind.REFUND,
     _OTHER_OPERATION.c.kind.in_(sorted(STAFF_PAYMENT_KINDS)),
     _OTHER_OPERATION.c.status != OperationStatus.UNKNOWN,
+    _OTHER_OPERATION.c.next_at > NOW_PARAM,
 )
 """As `Operation.blocks`."""
 

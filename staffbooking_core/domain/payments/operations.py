@@ -112,12 +112,14 @@ class Operation:
         """Whether the operation was sent and its outcome is not known."""
         return not self.is_finished and self.first_sent_at is not None
 
-    def blocks(self, later: Operation) -> bool:
-        """Whether a later operation of the same booking waits until this one is finished. A payment
-        to or from the staff member may wait for them forever; unless it is in flight, a refund to
-        the customer does not wait for it."""
+    def blocks(self, later: Operation, now: datetime) -> bool:
+        """Whether a later operation of the same booking waits until this one is finished; `now` is
+        wall time. A payment to or from the staff member may wait for them forever: a refund to the
+        customer does not wait for it, unless it is due or in flight."""
         can_be_overtaken = (
-            self.kind in STAFF_PAYMENT_KINDS and self.status is not OperationStatus.UNKNOWN
+            self.kind in STAFF_PAYMENT_KINDS
+            and self.status is not OperationStatus.UNKNOWN
+            and self.next_at > now
         )
         return not self.is_finished and not (
             later.kind is OperationKind.REFUND and can_be_overtaken

@@ -144,7 +144,7 @@ def test_a_cancellation_says_why(by, reason, words):
     """The reason is a fixed text, never one that a person wrote."""
     for notice in cancelled(by, cancel_reason=reason):
         assert words in notice.text
-        assert "912" not in notice.text
+        assert "+351" not in notice.text
 
 
 def test_a_cancellation_has_the_partys_amount():

@@ -150,6 +150,13 @@ class ClaimsContract(StoreContract):
         await save_operation(store, evolve(first, next_at=NOW + HOUR))
         assert [first.id, *await claimed_ids(store)] == [payout, refund]
 
+    async def test_a_refund_waits_for_a_due_payout(self, store):
+        """A payout that is due comes before a later refund of the booking."""
+        booking = await add_booking(
+            store, change={"orders": (make_payout_order(1), make_refund_order(2))}
+        )
+        assert await claimed_ids(store) == (await operation_ids(store, booking))[:1]
+
     async def test_a_refund_waits_for_a_payout_in_flight(self, store):
         """A payout whose outcome is unknown blocks a later refund of the booking."""
         await add_booking(store, change={"orders": (make_payout_order(1), make_refund_order(2))})
