@@ -32,7 +32,7 @@ from staffbooking_adapters.settings_database import parse_database_url
 from staffbooking_adapters.settings_mail import SmtpServer
 from staffbooking_adapters.system import Argon2Hasher, SandboxClock, SystemClock, SystemIds
 from staffbooking_adapters.vault import KeyringVault, MemoryVault
-from staffbooking_core import CalendarReadFault, CalendarVersion, DeliveryFailure, StoreUnavailable
+from staffbooking_core import CalendarReadFault, CalendarVersion, DeliveryFailure, FilesUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     Clock,
@@ -161,7 +161,7 @@ async def open_ports(
     given too.
 
     The schema must exist: `upgrade_schema` creates it. Raises SettingsError if a long-running
-    process can't write to the files folder (StoreUnavailable if the disk is at fault), or if the
+    process can't write to the files folder (FilesUnavailable if the disk is at fault), or if the
     policy has a sandbox without a port for it; TypeError for what is no such port; MissingExtra if
     the settings need another extra.
     """
@@ -192,7 +192,7 @@ async def open_ports(
         if is_long_running:
             if problem := find_files_problem(settings):
                 if problem.is_disk_fault:
-                    raise StoreUnavailable(f"files folder: {problem.text}")
+                    raise FilesUnavailable(problem.text)
                 raise SettingsError("FILES_DIR", f"can't be used: {problem.text}")
             check_extra("worker")
             content_filter.load()

@@ -37,15 +37,20 @@ def innermost(error: BaseException) -> BaseException:
 
 def _known_error_line(error: BaseException) -> str | None:
     from staffbooking_adapters.extras import MissingExtra
-    from staffbooking_core.errors import ClockWrong, StaffbookingError, StoreUnavailable
+    from staffbooking_core.errors import (
+        ClockWrong,
+        FilesUnavailable,
+        StaffbookingError,
+        StoreUnavailable,
+    )
 
     match error:
         case CommandRefused() | MissingExtra():
             return str(error)
         case ClockWrong():
             return f"nothing was changed: {error.reason}"
-        case StoreUnavailable() if error.reason.startswith("files folder:"):
-            return error.reason
+        case FilesUnavailable():
+            return f"files can't be stored: {error.reason or error.message}"
         case StoreUnavailable():
             return f"the database is unavailable: {error.reason or error.message}"
         case StaffbookingError():

@@ -90,10 +90,10 @@ _NAMES_BY_MODULE = {
         "EndpointSecrets EndpointSubscription NewDelivery PublishedEvent WebhookEndpoint"
     ),
     "errors": (
-        "ClockWrong CompanionUnavailable Conflict ConstraintViolated FieldError Forbidden "
-        "InvalidField InvalidInput MissingField NotFound NotificationsGivenUp "
-        "ProcessorUnavailable RuleBroken SealBroken StaffbookingError StoreUnavailable "
-        "Unauthenticated VersionMismatch"
+        "ClockWrong CompanionUnavailable Conflict ConstraintViolated FieldError "
+        "FilesUnavailable Forbidden InvalidField InvalidInput MissingField NotFound "
+        "NotificationsGivenUp ProcessorUnavailable RuleBroken SealBroken StaffbookingError "
+        "StoreUnavailable Unauthenticated VersionMismatch"
     ),
     "policy": "Policy",
     "ports": (

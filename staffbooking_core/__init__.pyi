@@ -227,6 +227,7 @@ from staffbooking_core.errors import (
     Conflict as Conflict,
     ConstraintViolated as ConstraintViolated,
     FieldError as FieldError,
+    FilesUnavailable as FilesUnavailable,
     Forbidden as Forbidden,
     InvalidField as InvalidField,
     InvalidInput as InvalidInput,

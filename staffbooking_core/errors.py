@@ -13,6 +13,7 @@
     |- RateLimitExceeded     a rate limit is exceeded (in `domain.shared.rate_limits`)
     |- ProcessorUnavailable  the payment processor is temporarily unavailable
     |- StoreUnavailable      the store is temporarily unavailable
+    |  |- FilesUnavailable   files can't be read or written
     |  `- ClockWrong         it takes no changes from a process whose clock is wrong
     |- SealBroken            no known key opens a sealed secret
     |- ConstraintViolated    a change violates a named constraint of the store
@@ -35,6 +36,7 @@ __all__ = [
     "Conflict",
     "ConstraintViolated",
     "FieldError",
+    "FilesUnavailable",
     "Forbidden",
     "InvalidField",
     "InvalidInput",
@@ -177,6 +179,10 @@ class StoreUnavailable(StaffbookingError):
 class ClockWrong(StoreUnavailable):
     """The store takes no changes from this process while its clock is wrong (CONTRACT 10).
     `reason` names the clock."""
+
+
+class FilesUnavailable(StoreUnavailable):
+    """The storage of files is temporarily unavailable."""
 
 
 class SealBroken(StaffbookingError):

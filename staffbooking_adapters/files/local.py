@@ -14,7 +14,7 @@ from typing import TypeVar
 import anyio.to_thread
 from attrs import frozen
 
-from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.errors import FilesUnavailable
 from staffbooking_core.ports.files import check_file_name
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class LocalFiles:
     """Implements `FileStorage`: each file is stored in the folder under its name.
 
     Writes are atomic: after a crash of the process or the machine a file is complete or absent.
-    The folder is created with the first file. Raises StoreUnavailable for an I/O error.
+    The folder is created with the first file. Raises FilesUnavailable for an I/O error.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -50,12 +50,12 @@ class LocalFiles:
         return self._folder / check_file_name(name)
 
     async def _run_in_thread(self, operation: Callable[[], T]) -> T:
-        """Run blocking I/O in a thread. Raises StoreUnavailable for an OSError."""
+        """Run blocking I/O in a thread. Raises FilesUnavailable for an OSError."""
         try:
             return await anyio.to_thread.run_sync(operation)
         except OSError as error:
             log.error("files folder: %s", error)
-            raise StoreUnavailable(f"files folder: {error}") from error
+            raise FilesUnavailable(str(error)) from error
 
 
 @frozen

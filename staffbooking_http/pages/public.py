@@ -6,10 +6,10 @@ from typing import Any
 from litestar import Response
 from litestar.response import Template
 
-from staffbooking_http.api import mounting, rate_limits
+from staffbooking_http.api import mounting, query_string, rate_limits
 from staffbooking_http.api.endpoint import Call, SignedInUser
 from staffbooking_http.pages.rendering import create_environment, view_of_scope
-from staffbooking_http.pages.session import find_visitor, render, requested_path
+from staffbooking_http.pages.session import find_visitor, render
 
 _ETAG_LENGTH = 20
 
@@ -33,7 +33,7 @@ def render_public(
 ) -> Template | Response[bytes]:
     """Render a page that looks the same to every signed-out visitor of one language and theme:
     those get a validator, and 304 where they have the page."""
-    address = requested_path(call)
+    address = query_string.requested_address(call.scope)
     way = "" if call.scope["path"] == "/" else address
     context |= {"origin": absolute_url(call, ""), "address": address, "way": way}
     if visitor is not None:

@@ -34,7 +34,6 @@ from staffbooking_http.pages.session import (
     drop_empty_fields,
     get_call,
     render_error,
-    requested_path,
 )
 from staffbooking_http.pages.structured_data import describe_companion
 from staffbooking_http.pages.terms import figures_of
@@ -93,7 +92,9 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
         absent = await _find_absent(call, visitor, filters["rebooking_of"])
         found = await _search(call, wanted, absent)
     except InvalidInput as error:
-        return render_error(_SEARCH_TEMPLATE, visitor, error, way=requested_path(call), **seen)
+        return render_error(
+            _SEARCH_TEMPLATE, visitor, error, way=query_string.requested_address(call.scope), **seen
+        )
     return render_public(
         call,
         visitor,

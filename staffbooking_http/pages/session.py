@@ -296,9 +296,9 @@ async def require_signed_in(
         return visitor
     if call.scope["method"] == "POST" and (form := await _recover_form(call, keeps_upload_fields)):
         error = Unauthenticated("unauthenticated", "Your session has ended")
-        target = requested_path(call)
+        target = query_string.requested_address(call.scope)
         raise SignInRequired(render_error("ended.html", None, error, resumed=form, way=target))
-    way = return_to or requested_path(call)
+    way = return_to or query_string.requested_address(call.scope)
     raise SignInRequired(Redirect(SIGN_IN_PATH, query_params={"next": way}, status_code=303))
 
 
@@ -307,11 +307,6 @@ async def require_staff_member(call: Call, return_to: str = "") -> SignedInUser:
     visitor = await require_signed_in(call, return_to)
     require_staff(visitor.user, call.now)
     return visitor
-
-
-def requested_path(call: Call) -> str:
-    """The requested path, with its query string unless that is too long."""
-    return query_string.requested_address(call.scope)
 
 
 async def _recover_form(call: Call, keeps_upload_fields: bool) -> str:

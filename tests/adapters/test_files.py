@@ -17,7 +17,7 @@ from staffbooking_adapters.files import local
 from staffbooking_adapters.files.local import LocalFiles, WriteProblem, find_write_problem
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.testing.file_storage import FileStorageContract
-from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.errors import FilesUnavailable
 from staffbooking_core.ports import FileStorage
 
 pytestmark = pytest.mark.anyio
@@ -108,7 +108,7 @@ async def test_a_killed_process_leaves_whole_files(
 async def test_a_failed_write_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk raises StoreUnavailable and leaves no partial file."""
+    """A full disk raises FilesUnavailable and leaves no partial file."""
     files = LocalFiles(tmp_path)
     await files.put(NAME, b"old")
 
@@ -116,7 +116,7 @@ async def test_a_failed_write_leaves_no_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreUnavailable, match="temporarily unavailable"):
+    with pytest.raises(FilesUnavailable, match="temporarily unavailable"):
         await files.put(NAME, b"new")
     assert names(tmp_path) == [NAME]
     assert await files.get(NAME) == b"old"
@@ -128,7 +128,7 @@ async def test_an_unavailable_folder_is_logged(
     """The reason of an unavailable folder is logged for operators and not shown to the caller."""
     (tmp_path / "file").write_text("in the way")
     files = LocalFiles(tmp_path / "file" / "files")
-    with pytest.raises(StoreUnavailable) as caught:
+    with pytest.raises(FilesUnavailable) as caught:
         await files.put(NAME, b"some")
     assert str(tmp_path) not in str(caught.value)
     assert str(tmp_path) in caplog.text

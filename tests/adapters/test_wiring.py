@@ -28,7 +28,7 @@ from staffbooking_adapters.system import SandboxClock, SystemClock
 from staffbooking_core.domain.messaging.conversations import ContentFindings
 from staffbooking_core.domain.payments.payees import OpenPayee
 from staffbooking_core.domain.payments.processor import OperationKey, OperationKind
-from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.errors import FilesUnavailable, StoreUnavailable
 from staffbooking_core.policy import Policy
 from staffbooking_core.usecases import health
 from tests.stripe_stub import open_stub
@@ -281,7 +281,7 @@ async def test_an_unwritable_folder_stops_the_start(database_url: str, tmp_path:
 async def test_a_read_only_disk_may_pass(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read-only disk raises StoreUnavailable in a long-running process, which then waits as it
+    """A read-only disk raises FilesUnavailable in a long-running process, which then waits as it
     does for its database."""
 
     def read_only(*_: object) -> int:
@@ -289,10 +289,10 @@ async def test_a_read_only_disk_may_pass(
 
     monkeypatch.setattr(Path, "write_bytes", read_only)
     given = settings(database_url, FILES_DIR=f"{tmp_path}")
-    with pytest.raises(StoreUnavailable) as caught:
+    with pytest.raises(FilesUnavailable) as caught:
         async with wiring.open_ports(given, is_long_running=True):
             pass
-    reason = f"files folder: nothing can be written to {tmp_path}: Read-only file system"
+    reason = f"nothing can be written to {tmp_path}: Read-only file system"
     assert caught.value.reason == reason
 
 

@@ -115,7 +115,9 @@ async def test_a_server_answers_while_the_disk_of_images_fails(
                 assert await asyncio.to_thread(status, url) == expected
             found.clear()
         assert opened[0] is not None
-    said = f"Answering 503 on 127.0.0.1 port {port} for now: files folder: {problem.text}\n"
+    said = (
+        f"Answering 503 on 127.0.0.1 port {port} for now: files can't be stored: {problem.text}\n"
+    )
     assert capsys.readouterr().err == said
 
 

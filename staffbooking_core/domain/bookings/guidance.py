@@ -176,7 +176,7 @@ _TABLE: Mapping[Situation, Mapping[Party, _Cell]] = {
         P.ADMIN: _Cell("Completed; the payout of %(payout)s is ahead."),
     },
     S.NOTHING_EARNED: {
-        P.CUSTOMER: _Cell("The dispute was decided: you get all of it back.", A.REVIEW),
+        P.CUSTOMER: _Cell("The dispute was decided for you.", A.REVIEW),
         P.STAFF: _Cell("The dispute was decided: nothing is paid out to you.", A.REVIEW),
         P.API: _Cell("The dispute was decided, and the booking is completed."),
         P.ADMIN: _Cell("Completed; nothing is paid out."),
@@ -316,8 +316,6 @@ _CANCELLED_BY = {
     Party.STAFF: S.CANCELLED_BY_STAFF,
 }
 _PAYOUT_SITUATIONS = {
-    PayoutStatus.NONE: S.NOTHING_EARNED,
-    PayoutStatus.REVERSED: S.NOTHING_EARNED,
     PayoutStatus.FROZEN: S.PAYOUT_HELD,
     PayoutStatus.FAILED: S.PAYOUT_FAILED,
     PayoutStatus.PAID: S.PAID_OUT,
@@ -364,6 +362,8 @@ def find_situation(booking: Booking, now: datetime, policy: Policy) -> Situation
         case BookingStatus.PAID:
             return _situation_of_paid(booking, now, policy)
         case BookingStatus.COMPLETED:
+            if booking.refunded_amount and not booking.payout_amount:
+                return S.NOTHING_EARNED
             return _PAYOUT_SITUATIONS.get(booking.payout_status, S.PAYOUT_AHEAD)
         case BookingStatus.DISPUTED:
             if booking.chargeback_status is ChargebackStatus.OPEN:

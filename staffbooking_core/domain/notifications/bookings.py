@@ -177,9 +177,11 @@ def _resolution_to_staff(_: Booking, booking: Booking) -> Notification:
 
 
 def _describe_resolution(booking: Booking, share: str) -> tuple[str, str]:
-    code = booking.code
-    text = f"The dispute about booking {code} was decided: {share}. {_describe_event(booking)}."
-    return f"Dispute about booking {code} decided", text
+    text = (
+        f"The dispute about booking {booking.code} was decided: {share}. "
+        f"The booking was for {_describe_event(booking)}."
+    )
+    return f"Dispute about booking {booking.code} decided", text
 
 
 def _reminder_to_customer(_: Booking, booking: Booking) -> Notification:

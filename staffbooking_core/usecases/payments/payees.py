@@ -221,7 +221,8 @@ async def _wait_until_open(ports: Ports, payee: Payee, deadline: datetime) -> Pa
     while (remaining := deadline - ports.clock.wall()) > timedelta(0):
         claimed = await _claim_payee(ports, payee.companion_id)
         if claimed is not None:
-            return await _call_processor(ports, claimed, remaining)
+            with suppress(Conflict):  # Taken over by a worker after the lease.
+                return await _call_processor(ports, claimed, remaining)
         await ports.clock.sleep(0.05)
         async with ports.store.read_view() as view:
             found = await view.payees.payee(payee.provider, payee.companion_id)

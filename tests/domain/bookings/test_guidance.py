@@ -63,7 +63,7 @@ BOOKINGS = {
     Situation.NOT_CHECKED_IN: paid(-15 * MINUTE),
     Situation.CHECKED_IN: paid(-HOUR, checked_in_at=NOW - HOUR),
     Situation.TO_CONFIRM: paid(-4 * HOUR),
-    Situation.NOTHING_EARNED: completed(PayoutStatus.NONE),
+    Situation.NOTHING_EARNED: completed(PayoutStatus.NONE, refunded_amount=40_000, payout_amount=0),
     Situation.PAYOUT_AHEAD: completed(PayoutStatus.SCHEDULED, payout_due_at=NOW + HOUR),
     Situation.PAYOUT_HELD: completed(PayoutStatus.FROZEN),
     Situation.PAYOUT_FAILED: completed(PayoutStatus.FAILED),

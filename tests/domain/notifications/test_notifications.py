@@ -184,6 +184,7 @@ def test_a_decided_dispute_notifies_both():
     assert (to_customer.user_id, to_staff.user_id) == (CUSTOMER, STAFF)
     assert "was decided: 100.00 USD goes back to you." in to_customer.text
     assert "was decided: your payout is 255.00 USD." in to_staff.text
+    assert all(one.text.endswith(f"The booking was for {WHEN}.") for one in (to_customer, to_staff))
 
 
 def test_a_payout_notifies_the_staff_member():

@@ -11,7 +11,6 @@ from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, NOW, SECOND, add_booking, add_companion
 from staffbooking_adapters.testing.builders_reviews import add_review
-from staffbooking_core.domain.bookings.booking import PayoutStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from tests.http.bookings.test_booking_flow import paid, set_clock
 from tests.http.deployment import HttpDeployment, json_body
@@ -113,7 +112,6 @@ async def test_past_bookings_can_be_reviewed_once(each_world: HttpDeployment) ->
         each_world.companion,
         each_world.customer,
         status=BookingStatus.COMPLETED,
-        payout_status=PayoutStatus.SCHEDULED,
         starts_at=NOW - DAY,
     )
     client = await each_world.signed_in_client(each_world.customer.id)

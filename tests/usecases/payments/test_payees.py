@@ -154,6 +154,24 @@ async def test_a_claim_of_somebody_who_died_is_waited_for(desk):
     assert first == second
 
 
+async def test_a_request_that_loses_its_lease_finds_the_account(desk):
+    """A worker whose clock is ahead opens the account during the request, which then returns it."""
+    real, lead = desk.processor.inner.open_payee, desk.ports.policy.lease_duration
+
+    async def overtaken(command, key, within):
+        desk.processor.inner.open_payee = real
+        desk.ports.clock.now += lead
+        assert await payees.run_due_payee(desk.ports) == 1
+        desk.ports.clock.now -= lead
+        return await real(command, key, within)
+
+    desk.processor.inner.open_payee = overtaken
+    payee, _ = await desk.open_onboarding()
+    assert payee.ref == (await desk.payee()).ref
+    first, second = desk.processor.calls_of("open_payee")
+    assert first == second
+
+
 async def died_after_the_call(desk):
     """Open the account at the processor without saving the outcome."""
     real = desk.ports.store.run_transaction
