@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from attrs import evolve
 
@@ -14,7 +16,9 @@ from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
 from tests.support.booking_journey import (
     BookingJourney,
     ProcessorBook,
+    accepted_journey,
     apply_snapshot,
+    last_operation,
     paid_journey,
     with_processor_book,
 )
@@ -29,6 +33,31 @@ def refused() -> tuple[BookingJourney, ProcessorBook]:
     journey.apply(Trigger.CANCEL, Party.CUSTOMER, journey.starts_at - 60 * HOUR)
     (refund,) = (one for one in journey.operations.values() if one.kind is OperationKind.REFUND)
     journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
+    return journey, book
+
+
+def refused_late() -> tuple[BookingJourney, ProcessorBook]:
+    """A booking cancelled before its payment, whose refund is refused because of a chargeback."""
+    journey, book = with_processor_book(accepted_journey())
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER)
+    book.pay()
+    apply_snapshot(journey, book)
+    refund = last_operation(journey)
+    journey.operations[refund.id] = evolve(refund, status=OperationStatus.REFUSED)
+    return journey, book
+
+
+def ordered_again(
+    make: Callable[[], tuple[BookingJourney, ProcessorBook]],
+) -> tuple[BookingJourney, ProcessorBook]:
+    """A booking whose refused refund is ordered again by a won chargeback, while another one of the
+    same payment is lost in the same snapshot."""
+    journey, book = make()
+    book.charge_back("cb_1")
+    apply_snapshot(journey, book)
+    book.charge_back("cb_1", status=ChargebackStatus.WON)
+    book.charge_back("cb_2", status=LOST)
+    apply_snapshot(journey, book, 2 * DAY)
     return journey, book
 
 
@@ -143,4 +172,28 @@ def test_what_was_lost_of_one_payment_gives_no_other_back():
     apply_snapshot(journey, book, 2 * DAY)
     assert apply_snapshot(journey, book, 3 * DAY) == []
     assert outstanding_refunds(list(journey.operations.values())) == [journey.operations[extra.id]]
+    assert journey.faults == []
+
+
+@pytest.mark.parametrize("make", [refused, refused_late])
+def test_a_refund_that_was_ordered_again_is_not_covered_by_the_bank_too(make):
+    """A lost chargeback leaves a refund owed that a won one ordered again in the same snapshot."""
+    journey, _ = ordered_again(make)
+    again = last_operation(journey)
+    assert outstanding_refunds(list(journey.operations.values())) == [again]
+    assert journey.balance(Account.REFUND_PAYABLE) == -TOTAL
+    assert journey.faults == []
+
+
+@pytest.mark.parametrize("make", [refused, refused_late])
+def test_a_refund_that_is_refused_again_is_covered_by_the_bank(make):
+    """The new order of a refund becomes void by the lost chargeback once it is refused too."""
+    journey, book = ordered_again(make)
+    again = last_operation(journey)
+    journey.operations[again.id] = evolve(again, status=OperationStatus.REFUSED)
+    apply_snapshot(journey, book, 3 * DAY)
+    assert outstanding_refunds(list(journey.operations.values())) == []
+    assert journey.balance(Account.REFUND_PAYABLE) == 0
+    assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
+    assert apply_snapshot(journey, book, 4 * DAY) == []
     assert journey.faults == []
