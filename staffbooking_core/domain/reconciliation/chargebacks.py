@@ -22,11 +22,13 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
     Booking,
+    PaymentStatus,
     PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
@@ -36,7 +38,11 @@ from staffbooking_core.domain.payments.operations import (
     SettlementStatus,
 )
 from staffbooking_core.domain.payments.processor import Chargeback, ChargebackStatus, RefundPayment
-from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
+from staffbooking_core.domain.reconciliation.refunds import (
+    failed_refunds,
+    refund_trigger,
+    reorder_refunds,
+)
 from staffbooking_core.domain.reconciliation.state import (
     ReconciledFact,
     ReconciliationState,
@@ -216,11 +222,17 @@ def _settle_refunds_by_bank(
         result = result.with_refund_settlement(
             operation.n, SettlementStatus.SETTLED, reconciliation.now
         )
+        result = move_payment(result, refund_trigger(result.booking))
         _count_losses(result, reconciliation)
         booking = result.booking
         void = evolve(operation, status=OperationStatus.VOID)
         reconciliation.operations[operation.id] = void
         yield ReconciledFact(result, void)
+    # Earlier versions settled refunds without a move of the payment.
+    trigger = refund_trigger(booking)
+    is_behind = booking.payment_status is PaymentStatus.REFUND_PENDING
+    if is_behind and trigger is not PaymentTrigger.REFUND_OUTSTANDING:
+        yield ReconciledFact(move_payment(record_fact(booking), trigger))
 
 
 def _count_losses(result: TransitionResult, reconciliation: ReconciliationState) -> None:

@@ -8,7 +8,8 @@ import pytest
 from attrs import evolve
 
 from staffbooking_adapters.testing.builders import DAY, HOUR
-from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.booking import PaymentStatus
+from staffbooking_core.domain.bookings.lifecycle import EventName, Party, Trigger
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.operations import OperationStatus
 from staffbooking_core.domain.payments.processor import ChargebackStatus, OperationKind
@@ -196,4 +197,49 @@ def test_a_refund_that_is_refused_again_is_covered_by_the_bank(make):
     assert journey.balance(Account.REFUND_PAYABLE) == 0
     assert journey.balance(Account.PROCESSOR_BALANCE) == book.cash
     assert apply_snapshot(journey, book, 4 * DAY) == []
+    assert journey.faults == []
+
+
+def test_a_late_payment_that_the_bank_took_back_is_refunded():
+    """The lost chargeback of a late payment ends its refund, and the payment is `refunded`."""
+    journey, book = refused_late()
+    book.charge_back(status=LOST)
+    apply_snapshot(journey, book, 2 * DAY)
+    assert journey.events[-1] is EventName.PAYMENT_REFUNDED
+    assert journey.booking.payment_status is PaymentStatus.REFUNDED
+    assert not journey.booking.is_unsettled
+    assert apply_snapshot(journey, book, 3 * DAY) == []
+
+
+def test_a_late_payment_that_was_left_pending_becomes_refunded():
+    """A payment that earlier versions left `refund_pending` becomes `refunded` at a snapshot."""
+    journey, book = refused_late()
+    book.charge_back(status=LOST)
+    apply_snapshot(journey, book, 2 * DAY)
+    journey.booking = evolve(journey.booking, payment_status=PaymentStatus.REFUND_PENDING)
+    assert len(apply_snapshot(journey, book, 3 * DAY)) == 1
+    assert journey.booking.payment_status is PaymentStatus.REFUNDED
+    assert apply_snapshot(journey, book, 4 * DAY) == []
+
+
+def test_a_late_payment_that_is_charged_back_at_once_waits_for_its_refund():
+    """A late payment stays `refund_pending` if the snapshot that orders its refund has a lost
+    chargeback of it."""
+    journey, book = with_processor_book(accepted_journey())
+    journey.apply(Trigger.CANCEL, Party.CUSTOMER)
+    book.pay()
+    book.charge_back(status=LOST)
+    apply_snapshot(journey, book)
+    assert journey.booking.payment_status is PaymentStatus.REFUND_PENDING
+    assert apply_snapshot(journey, book, 2 * DAY) == []
+
+
+def test_the_covered_refund_of_one_late_payment_leaves_another_pending():
+    """The payment stays `refund_pending` if a further late payment comes with the lost chargeback
+    of the first."""
+    journey, book = refused_late()
+    book.pay("pay_2")
+    book.charge_back(status=LOST)
+    apply_snapshot(journey, book, 2 * DAY)
+    assert journey.booking.payment_status is PaymentStatus.REFUND_PENDING
     assert journey.faults == []
