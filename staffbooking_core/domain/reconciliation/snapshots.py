@@ -28,6 +28,7 @@ from attrs import evolve
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentIntent,
+    PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
@@ -39,7 +40,11 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Trigger,
 )
 from staffbooking_core.domain.bookings.payment_lifecycle import move_payment
-from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.payout_lifecycle import (
+    PayoutTrigger,
+    move_payout,
+    tell_payout,
+)
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind, Posting
@@ -242,7 +247,10 @@ def _reconcile_payout(
     result = result.with_postings(
         ledger.payout_posting(booking.id, operation.id, payout.amount, now)
     )
-    if booking.status is not BookingStatus.DISPUTED:
+    if booking.status is BookingStatus.DISPUTED:
+        # The end of the dispute moves the status, and tells nothing of a payout that stands.
+        result = tell_payout(result, PayoutStatus.PAID)
+    else:
         result = move_payout(result, PayoutTrigger.CONFIRMED)
     # A chargeback may have arrived between the order and its execution.
     result = claim_back_payout(result, now)
