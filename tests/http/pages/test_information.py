@@ -42,6 +42,29 @@ async def test_terms_follow_the_policy(world: HttpDeployment) -> None:
         assert said in shown
 
 
+async def test_terms_name_spans_that_are_not_whole_hours(world: HttpDeployment) -> None:
+    """A payment window of 30 minutes and a payout delay of 90 are told as such on each page."""
+    policy = evolve(
+        world.ports.policy,
+        payment_window=timedelta(minutes=30),
+        payout_delay=timedelta(minutes=90),
+    )
+    world.restart(policy=policy)
+    client, staff = world.client(), await world.signed_in_client(world.companion.id)
+    terms = words((await client.get("/terms")).text)
+    assert "You have 30 minutes to pay; after that the booking lapses." in terms
+    assert "when the event starts lapses" not in terms
+    for reader, path, said in (
+        (client, "/terms", "90 minutes after the booking is completed, and within 48 hours"),
+        (client, "/how-it-works", "made 90 minutes after the booking is completed"),
+        (client, "/help", "When am I paid? 90 minutes after the booking is completed"),
+        (client, "/", "on its way 90 minutes after the event is confirmed"),
+        (staff, "/staff/payouts", "made 90 minutes after a booking is completed"),
+        (staff, "/staff/payouts", "the rest is paid out 90 minutes later"),
+    ):
+        assert said in words((await reader.get(path)).text)
+
+
 @pytest.mark.parametrize("path", ["/how-it-works", "/terms", CONTACT])
 async def test_everybody_reads_what_explains_the_service(world: HttpDeployment, path: str) -> None:
     """The pages are there for signed-out and signed-in visitors, and lead to each other."""
