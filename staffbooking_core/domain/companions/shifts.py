@@ -125,6 +125,12 @@ class SpecialDays:
     last: date
     shifts: tuple[Shift, ...]
 
+    def can_be_restored(self, calendar: Calendar) -> bool:
+        """Whether giving them their weekly hours back changes the calendar. It does not where only
+        an override of the next or the previous day takes or gives a night."""
+        restored = with_shifts(calendar, self.first, self.last, None)
+        return restored.overrides != calendar.overrides
+
 
 def list_special_days(calendar: Calendar, since: date) -> list[SpecialDays]:
     """The days from `since` on whose shifts differ from the weekly ones, in order."""

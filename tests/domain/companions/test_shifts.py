@@ -272,6 +272,19 @@ def test_the_morning_after_a_closed_day_is_listed() -> None:
     ]
 
 
+def test_a_day_that_its_neighbour_alone_changes_has_nothing_to_restore() -> None:
+    """Where a day is open all day, the night before ends at midnight: the day of that night is
+    listed, and its weekly hours can't be given back to it."""
+    nights = [WeeklyShift(3, NIGHT), WeeklyShift(4, Shift(18 * HOUR, 30 * HOUR))]
+    plain = Calendar("UTC", split_week(nights))
+    calendar = with_shifts(plain, day(4), day(4), (Shift(0, MIDNIGHT),))
+    listed = list_special_days(calendar, MONDAY)
+    assert [(each.first, each.can_be_restored(calendar)) for each in listed] == [
+        (day(3), False),
+        (day(4), True),
+    ]
+
+
 def test_days_without_weekly_hours_are_open_all_day() -> None:
     """Without weekly hours a day is one shift of 24 hours, and can be closed and opened."""
     calendar = Calendar("UTC")

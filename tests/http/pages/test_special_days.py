@@ -146,6 +146,18 @@ async def test_days_are_closed_and_restored(each_world: HttpDeployment) -> None:
     assert await kept(staff) == {**SET, "weekly": NIGHT_SLOTS, "overrides": []}
 
 
+async def test_a_day_without_hours_of_its_own_has_no_button(world: HttpDeployment) -> None:
+    """A day that differs only by the hours of the next day is listed without the button for the
+    weekly hours, which would change nothing."""
+    staff = await set_up(world, weekly=NIGHT_SLOTS, overrides=[])
+    shown = await done(
+        staff, await set_days(staff, "2027-03-08", "special", **rows(dd="00:00-00:00"))
+    )
+    listed = page_text(shown.partition('id="special"')[2].partition("</section>")[0])
+    assert "Sun, 7 Mar 2027 22:00–00:00 Mon, 8 Mar 2027" in listed
+    assert re.findall('Weekly hours again from ([^"]*)', shown) == ["Mon, 8 Mar 2027"]
+
+
 async def test_a_special_night_is_one_row(each_world: HttpDeployment) -> None:
     """Special hours over midnight are stored on two dates and shown on the day they start."""
     staff = await set_up(each_world, overrides=[])
