@@ -28,6 +28,7 @@ from staffbooking_core.domain.companions.availability import (
 from staffbooking_core.domain.companions.booking_limits import add_years
 from staffbooking_core.domain.companions.companion import draft_companion
 from staffbooking_core.domain.companions.shifts import (
+    MAX_DAYS_AT_ONCE,
     Shift,
     WeeklyShift,
     find_overlaps,
@@ -60,7 +61,6 @@ __all__ = [
     "set_week",
 ]
 
-_MAX_DAYS_AT_ONCE = 366
 _MAX_YEARS_AHEAD = 3
 _MAX_BOOKINGS = 500
 _MINUTES_PER_DAY = 24 * 60
@@ -183,8 +183,8 @@ async def set_days(ports: Ports, actor: Actor, command: SetDays) -> Calendar:
 def _day_faults(first: date, last: date) -> list[FieldError]:
     if last < first:
         return [FieldError("last", "must not be before the first day")]
-    if (last - first).days >= _MAX_DAYS_AT_ONCE:
-        return [FieldError("last", f"is too far: at most {_MAX_DAYS_AT_ONCE} days at once")]
+    if (last - first).days >= MAX_DAYS_AT_ONCE:
+        return [FieldError("last", f"is too far: at most {MAX_DAYS_AT_ONCE} days at once")]
     return []
 
 

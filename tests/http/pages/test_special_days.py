@@ -146,6 +146,19 @@ async def test_days_are_closed_and_restored(each_world: HttpDeployment) -> None:
     assert await kept(staff) == {**SET, "weekly": NIGHT_SLOTS, "overrides": []}
 
 
+async def test_a_long_absence_is_restored_by_its_buttons(world: HttpDeployment) -> None:
+    """The buttons of closed days that are more than can be changed at once are taken."""
+    staff = await set_up(world, weekly=[], overrides=[])
+    for first, last in (("2027-03-10", "2028-03-09"), ("2028-03-10", "2028-05-31")):
+        await send(staff, DATES, first=first, last=last, kind="closed")
+    pattern = r'special-line.*?name="first" value="([^"]+)".*?name="last" value="([^"]+)"'
+    listed = re.findall(pattern, (await staff.get(DATES)).text, re.DOTALL)
+    for first, last in listed:
+        sent = await send(staff, DATES, first=first, last=last, kind="weekly")
+        assert sent.status_code == 303
+    assert (len(listed), await days(staff)) == (2, {})
+
+
 async def test_a_day_without_hours_of_its_own_has_no_button(world: HttpDeployment) -> None:
     """A day that differs only by the hours of the next day is listed without the button for the
     weekly hours, which would change nothing."""
