@@ -210,6 +210,8 @@ class AgendaDay:
     """A local day of a staff member."""
 
     date: date
+    span: Interval | None
+    """From its start to its end; None for a day that its zone skipped."""
     shifts: tuple[Shift, ...]
     """The shifts that start on it, before bookings and busy times."""
     is_special: bool
@@ -283,6 +285,7 @@ def _agenda_day(
     shifts, span = shifts_on(calendar, day), _local_span(calendar, day, day)
     return AgendaDay(
         day,
+        span,
         shifts,
         shifts != shifts_on(weekly, day),
         tuple(booking for booking in bookings if booking.event_date == day),

@@ -90,6 +90,25 @@ async def test_a_whole_busy_day_has_no_hours(world: HttpDeployment) -> None:
     assert "Busy in your other calendar: all day" in shown
 
 
+@pytest.mark.parametrize(
+    ("day", "lines"),
+    [
+        ("2027-10-31", "DTSTART:20271031T003000Z\nDTEND:20271031T013000Z"),
+        ("2027-11-03", "DTSTART:20271103T100000Z\nDTEND:20271103T100030Z"),
+    ],
+)
+async def test_equal_clock_times_are_not_all_day(
+    world: HttpDeployment, day: str, lines: str
+) -> None:
+    """A busy time with one clock time at both ends, as where the clock goes back, is not all
+    day."""
+    staff = await set_up(world, timezone="Europe/Berlin")
+    await send(staff, TAKE, file=make_ics_calendar(lines))
+    shown = (await staff.get(f"{DATES}?date={day}")).text
+    assert "Busy in your other calendar: " in shown
+    assert "Busy in your other calendar: all day" not in shown
+
+
 async def test_days_that_cannot_be_booked_yet_say_so(world: HttpDeployment) -> None:
     """Days within the notice and beyond the horizon tell it, and the limits are in words."""
     staff = await set_up(world, weekly=[], overrides=[], min_notice_hours=72, horizon_days=14)
