@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, TypeAlias, TypeVar
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from staffbooking_adapters.ics.parsing import (
     Component,
@@ -148,8 +148,8 @@ class _CalendarEvent:
     """Whether the duration counts local days, which a clock change makes longer or shorter."""
     sequence: int
     is_busy: bool
-    recurrence_id: datetime | None
-    """The occurrence of its series that it replaces."""
+    replaced: _WallTime | None
+    """The occurrence of its series that it replaces, by its RECURRENCE-ID."""
     is_this_and_future: bool
     """Whether it moves the later occurrences too."""
 
@@ -160,12 +160,22 @@ class _CalendarEvent:
             return starts_at, self.start.zone(wall + self.duration)
         return starts_at, starts_at + self.duration
 
+    def moved_span(self, start: _WallTime | None, starts_at: datetime) -> InstantSpan:
+        """The span of a later occurrence, moved as this event moves the one it replaces: by local
+        time where all of them have one zone, else by real time. `start` is the local time of the
+        occurrence where it is known."""
+        assert self.replaced is not None
+        zone = self.start.zone
+        if start is not None and start.zone is self.replaced.zone is zone:
+            return self.span(start.wall + (self.start.wall - self.replaced.wall))
+        starts_at += self.start.instant - self.replaced.instant
+        return starts_at, starts_at + self.duration
+
 
 def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
     start = _wall_time_of(component, "DTSTART", zones)
     end = _wall_time_of(component, "DTEND", zones)
     recurrence_id = component.first_property("RECURRENCE-ID")
-    replaced_start = _wall_time_of(component, "RECURRENCE-ID", zones)
     assert start is not None
     length, is_busy = _duration_of(component, start, end), _is_busy(component)
     if is_busy and length < timedelta(0):
@@ -177,7 +187,7 @@ def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
         is_whole_days=start.is_day and not length % DAY,
         sequence=int(component.text("SEQUENCE") or 0),
         is_busy=is_busy,
-        recurrence_id=None if replaced_start is None else replaced_start.instant,
+        replaced=_wall_time_of(component, "RECURRENCE-ID", zones),
         is_this_and_future=(
             recurrence_id is not None and recurrence_id.parameter("RANGE") == "THISANDFUTURE"
         ),
@@ -249,9 +259,9 @@ def _require_type(value: object, kind: type[T]) -> T:
 def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iterator[InstantSpan]:
     """The busy spans of all events of one UID; a higher SEQUENCE replaces a lower one."""
     by_age = sorted(events, key=lambda event: event.sequence)
-    overrides = {event.recurrence_id: event for event in by_age if event.recurrence_id is not None}
+    overrides = {event.replaced.instant: event for event in by_age if event.replaced is not None}
     yield from (event.span(event.start.wall) for event in overrides.values() if event.is_busy)
-    masters = [event for event in by_age if event.recurrence_id is None]
+    masters = [event for event in by_age if event.replaced is None]
     if not masters:
         return
     moved = {at: event for at, event in overrides.items() if event.is_this_and_future}
@@ -261,14 +271,13 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
     window = zones.window
     first = window.starts_at.replace(tzinfo=None) - max(durations) - max(shifts) - 2 * DAY
     last = window.ends_at.replace(tzinfo=None) - min(shifts) + 2 * DAY
-    for starts_at, ends_at in _occurrence_spans(masters[-1], first, last, zones):
+    occurrences = _occurrence_spans(masters[-1], first, last, zones)
+    for (starts_at, ends_at), local_start in occurrences.items():
         if starts_at in overrides:
             continue
         if earlier_count := bisect_right(override_starts, starts_at):
-            override_start = override_starts[earlier_count - 1]
-            event = overrides[override_start]
-            starts_at += event.start.instant - override_start
-            ends_at = starts_at + event.duration
+            event = moved[override_starts[earlier_count - 1]]
+            starts_at, ends_at = event.moved_span(local_start, starts_at)
         else:
             event = masters[-1]
         if event.is_busy:
@@ -277,9 +286,9 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
 
 def _occurrence_spans(
     event: _CalendarEvent, first: datetime, last: datetime, zones: ZoneResolver
-) -> Iterator[InstantSpan]:
-    """The spans of an event's occurrences: all that begin between two local times, possibly
-    more."""
+) -> Mapping[InstantSpan, _WallTime | None]:
+    """The spans of an event's occurrences, with their local starts where the event's zone has them:
+    all that begin between two local times, possibly more."""
     walls = {event.start.wall}
     for given in event.component.properties_named("RRULE"):
         zones.budget.spend(RULE_COST)
@@ -290,11 +299,16 @@ def _occurrence_spans(
         for at in _wall_times_of(given, zones)
     ]
     days = {at.wall.date() for at in excluded if at.is_day or event.is_whole_days}
-    spans = {event.span(wall) for wall in walls if wall.date() not in days}
+    spans: dict[InstantSpan, _WallTime | None] = {
+        event.span(wall): evolve(event.start, wall=wall)
+        for wall in walls
+        if wall.date() not in days
+    }
     for given in event.component.properties_named("RDATE"):
-        spans.update(_extra_dates(event, given, zones))
+        for span in _extra_dates(event, given, zones):
+            spans.setdefault(span)
     instants = {at.instant for at in excluded}
-    return (span for span in spans if span[0] not in instants)
+    return {span: start for span, start in spans.items() if span[0] not in instants}
 
 
 def _rule_occurrences(

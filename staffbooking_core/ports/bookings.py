@@ -40,8 +40,8 @@ BOOKING_OVERLAP = "ex_bookings_overlap"
 CALENDAR_CHANGED = "ck_bookings_calendar"
 """Constraint: the companion has accepted a booking since a new one was decided."""
 PARTY_DISABLED = "ck_bookings_parties"
-"""Constraint: a party of a new booking (customer, companion, who booked it) is disabled or
-erased."""
+"""Constraint: a party of a new booking (customer, companion, who booked it) is disabled or erased,
+or the customer has another role than that of a customer."""
 
 
 @frozen
@@ -256,7 +256,7 @@ class BookingsWritePort(BookingsReadPort, Protocol):
 
         Raises ConstraintViolated as `save_booking` does; with BOOKING_CODE_TAKEN; and with
         PARTY_DISABLED or CALENDAR_CHANGED, also where a concurrent transaction that disables a
-        party or accepts a booking of the companion commits first.
+        party, gives the customer another role or accepts a booking of the companion commits first.
         """
         ...
 

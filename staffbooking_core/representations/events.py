@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
 from attrs import evolve, frozen
 
-from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
+from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus, TransitionResult
 from staffbooking_core.domain.bookings.lifecycle import EventName
 from staffbooking_core.domain.companions.reviews import Review
 from staffbooking_core.domain.shared.money import Currency
@@ -211,7 +211,10 @@ documents."""
 
 EventData: TypeAlias = _BookingData | _PaymentData | _RefundData | _PayoutData | _ReviewData
 
-_PAYOUT_EVENTS = frozenset({EventName.PAYOUT_PAID, EventName.PAYOUT_FAILED})
+_PAYOUT_STATUSES = {
+    EventName.PAYOUT_PAID: PayoutStatus.PAID,
+    EventName.PAYOUT_FAILED: PayoutStatus.FAILED,
+}
 
 
 @frozen
@@ -254,8 +257,9 @@ def booking_event(
         refund = refund_record(result.settled_refund, Currency(booking.currency))
         refunded: _RefundData = {**data, "refund": refund}
         return _make_event(event_id, name, booking, at, refunded)
-    if name in _PAYOUT_EVENTS and before is not None:
-        payout: _PayoutData = {**data, "payout": payout_record(before, booking, at)}
+    if name in _PAYOUT_STATUSES and before is not None:
+        record = payout_record(before, booking, _PAYOUT_STATUSES[name], at)
+        payout: _PayoutData = {**data, "payout": record}
         event = _make_event(event_id, name, booking, at, payout)
         return evolve(event, parties=(booking.companion_id,))
     return _make_event(event_id, name, booking, at, data)

@@ -50,15 +50,17 @@ class PayoutRecord(TypedDict):
     at: Timestamp
 
 
-def payout_record(before: Booking, after: Booking, at: datetime) -> PayoutRecord:
+def payout_record(
+    before: Booking, after: Booking, status: PayoutStatus, at: datetime
+) -> PayoutRecord:
     """The record of the payout of a booking, from the booking before and after it was made or
-    failed."""
-    is_paid = after.payout_status is PayoutStatus.PAID
+    failed. The booking may have another status: its payout is frozen during a dispute."""
+    is_paid = status is PayoutStatus.PAID
     amount = max(after.paid_out - before.paid_out, 0) if is_paid else after.payout_left
     return {
         "amount": Currency(after.currency).to_decimal(amount),
         "currency": after.currency,
-        "status": after.payout_status,
+        "status": status,
         "at": format_instant(at),
     }
 

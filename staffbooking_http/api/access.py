@@ -115,9 +115,11 @@ class SignedOutAccess:
     identifies_caller: bool = False
 
     async def admit(self, call: Call) -> None:
-        own = mounting.origin(call.ports.policy).encode()
+        policy = call.ports.policy
+        own = mounting.origin(policy).encode()
         if any(origin.lower() != own for origin in call.headers(b"origin")):
-            raise Forbidden("foreign_origin", "The request comes from a foreign page")
+            message = f"The request comes from a foreign page, not from {policy.base_url}"
+            raise Forbidden("foreign_origin", message)
         await rate_limits.count(call, rate_limits.address_subject(call))
 
 

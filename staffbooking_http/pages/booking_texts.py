@@ -107,24 +107,26 @@ def first_name(name: str) -> str:
 
 
 def format_span(span: timedelta, locale: PageLocale) -> str:
-    """A span of time in the largest unit that divides it, such as `90 minutes`, `30 hours` or
-    `3 days`. Days are the unit from three on."""
+    """A span of time in the largest unit that divides it, such as `10 seconds`, `90 minutes`,
+    `30 hours` or `3 days`. Days are the unit from three on."""
     dividing = (name for name, unit, least in _SPAN_UNITS if span >= least and not span % unit)
-    name: Literal["day", "hour", "minute"] = next(dividing, "minute")
+    name: Literal["day", "hour", "minute", "second"] = next(dividing, "second")
     # No unit above the named one: 120 days aren't told in weeks.
     return dates.format_timedelta(span, name, threshold=inf, locale=locale.formats)
 
 
 def format_passing_span(span: timedelta, locale: PageLocale) -> str:
     """A span that changes as time passes, rounded down to whole days, hours or minutes by its
-    size."""
-    unit = next((unit for _, unit, least in _SPAN_UNITS if span >= least), timedelta(minutes=1))
-    return format_span(span // unit * unit or span, locale)
+    size; at least a minute."""
+    span = max(span, _MINUTE)
+    unit = next(unit for _, unit, least in _SPAN_UNITS if span >= least)
+    return format_span(span // unit * unit, locale)
 
 
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
-_SPAN_UNITS: tuple[tuple[Literal["day", "hour"], timedelta, timedelta], ...] = (
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_SPAN_UNITS: tuple[tuple[Literal["day", "hour", "minute"], timedelta, timedelta], ...] = (
     ("day", _DAY, 3 * _DAY),
     ("hour", _HOUR, _HOUR),
+    ("minute", _MINUTE, timedelta()),
 )
-"""The name of each unit above the minute, and the shortest span that is told in it."""
+"""The name of each unit above the second, and the shortest span that is told in it."""

@@ -47,6 +47,8 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"is of type .*, and was sent as another", "It is another kind of file than its name says."),
     (r"is empty", "It is empty. Choose another file."),
     (r"must not contain a comma.*", "It can't contain a comma."),
+    (r"The request comes from a foreign page, not from (?P<address>\S+)",
+     "This page was opened at another address than the service's. Open %(address)s instead."),
 )  # fmt: skip
 """The pattern of an interface's message, and the sentence that a form shows in its place."""
 

@@ -1,7 +1,5 @@
 """Pages that explain the service, and the contact form."""
 
-from typing import Any
-
 from attrs import asdict, evolve, frozen
 from litestar import Response, get, post
 from litestar.response import Redirect, Template
@@ -65,13 +63,15 @@ class _InquiryDraft:
     email: DraftText = ""
     subject: DraftText = ""
     message: DraftText = ""
+    key: DraftText = ""
+    """New for each rendered form, so that the same text from a new one is another inquiry."""
 
 
 @get(_CONTACT_PATH)
 async def show_contact(request: PageRequest) -> Template:
     """Show the contact form, with the name and e-mail of a signed-in visitor."""
     call = get_call(request)
-    draft = _InquiryDraft()
+    draft = _InquiryDraft(key=call.ports.ids.token())
     if (visitor := await find_visitor(call)) is not None:
         draft = evolve(draft, name=visitor.user.name, email=visitor.user.email)
     is_sent = has_flash_code(call, _SENT_CODE.encode())
@@ -90,14 +90,15 @@ async def submit_contact(request: PageRequest) -> Template | Redirect:
         inquiry = query_string.parse_form(SubmitInquiry, form)
         await SignedOutAccess().admit(call)
     except (InvalidInput, RateLimitExceeded) as error:
-        draft: dict[str, Any] = asdict(query_string.parse_form(_InquiryDraft, form))
-        return render_error(_CONTACT_TEMPLATE, visitor, error, draft=draft)
+        draft = query_string.parse_form(_InquiryDraft, form)
+        draft = evolve(draft, key=draft.key or call.ports.ids.token())
+        return render_error(_CONTACT_TEMPLATE, visitor, error, draft=asdict(draft))
 
     async def work(ports: Ports) -> idempotency.Response:
         await inquiries.submit_inquiry(ports, inquiry)
         return idempotency.Response(303)
 
-    # A keyed hash, so that it reveals nothing of the text.
+    # A keyed hash of the text and the form's key, so that it reveals nothing of the text.
     name = call.ports.vault.sign("inquiry-of-page", form)
     once = idempotency.IdempotentCall("inquiry", name.hex(), name)
     await idempotency.run(call.ports, once, work, lambda error: None)

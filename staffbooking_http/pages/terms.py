@@ -9,7 +9,8 @@ _MINUTES = HOUR / 60
 
 
 def figures_of(policy: Policy) -> dict[str, Any]:
-    """The figures of a policy for people: durations in whole hours, rates in percent."""
+    """The figures of a policy for people: rates in percent; durations around payments, which may be
+    of any length, as spans, the others in whole hours."""
     return {
         "currency": policy.currency.code,
         "day_hours": policy.day_rate_from_hours,
@@ -18,9 +19,9 @@ def figures_of(policy: Policy) -> dict[str, Any]:
         "insurance": _percent(policy.insurance_rate_ppm),
         "fee": _percent(policy.platform_fee_ppm),
         "confirm_hours": policy.auto_complete_after // HOUR,
-        "payment_hours": None if policy.payment_window is None else policy.payment_window // HOUR,
-        "payout_hours": policy.payout_delay // HOUR,
-        "payout_deadline_hours": policy.payout_deadline // HOUR,
+        "payment_window": policy.payment_window,
+        "payout_delay": policy.payout_delay,
+        "payout_deadline": policy.payout_deadline,
         "check_in_hours": policy.check_in_lead // HOUR,
         "no_show_minutes": policy.no_show_after // _MINUTES,
         "no_show_hours": policy.no_show_until // HOUR,

@@ -51,6 +51,34 @@ async def test_moved_occurrences_reach_into_the_window(start, length, expected):
     assert [span[:8] for span in await busy(make_ics_calendar(weeks, moved))] == expected
 
 
+BERLIN = ";TZID=Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    "series, moved, expected",
+    [
+        (
+            f"DTSTART{BERLIN}:20270306T100000\nDTEND{BERLIN}:20270306T110000",
+            f"RECURRENCE-ID{BERLIN};RANGE=THISANDFUTURE:20270320T100000\n"
+            f"DTSTART{BERLIN}:20270322T100000\nDTEND{BERLIN}:20270322T110000",
+            ["03-22 09:00 - 03-22 10:00", "03-29 08:00 - 03-29 09:00"],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20270306\nDTEND;VALUE=DATE:20270307",
+            "RECURRENCE-ID;VALUE=DATE;RANGE=THISANDFUTURE:20270320\n"
+            "DTSTART;VALUE=DATE:20270321\nDTEND;VALUE=DATE:20270322",
+            ["03-20 23:00 - 03-21 23:00", "03-27 23:00 - 03-28 22:00"],
+        ),
+    ],
+    ids=["times", "days"],
+)
+async def test_a_moved_series_keeps_its_local_time(series, moved, expected):
+    """Occurrences that are moved to other days keep their local time over a clock change."""
+    weekly = f"UID:1\n{series}\nRRULE:FREQ=WEEKLY;COUNT=4"
+    spans = await busy(make_ics_calendar(weekly, f"UID:1\n{moved}"), "Europe/Berlin")
+    assert spans[-2:] == expected
+
+
 async def test_the_newer_of_two_versions_counts():
     """The version with the higher SEQUENCE counts, wherever it stands in the file."""
     newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")

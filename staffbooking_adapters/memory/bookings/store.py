@@ -22,7 +22,7 @@ from staffbooking_adapters.memory.slots import (
 )
 from staffbooking_adapters.memory.state import AlertRow, MemoryTransaction, TimerRow
 from staffbooking_adapters.memory.webhooks.feed import add_event
-from staffbooking_core.domain.accounts.users import User
+from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.bookings.alerts import StoredAlert
 from staffbooking_core.domain.bookings.booking import (
     OPEN_PAYOUT_STATUSES,
@@ -241,7 +241,7 @@ class BookingsWriter(BookingsReader):
 
     async def add_booking(self, booking_write: BookingWrite) -> None:
         state, booking = self.tx.state, booking_write.booking
-        self._require_enabled(booking.customer_id, booking.companion_id, booking.booked_by)
+        self._require_parties(booking)
         seen = booking_write.seen_acceptances
         if seen is not None and seen != (state.acceptances.get(booking.companion_id) or 0):
             raise ConstraintViolated(CALENDAR_CHANGED)
@@ -254,10 +254,14 @@ class BookingsWriter(BookingsReader):
         state.bookings_of[booking.companion_id] = (*others, booking.id)
         self._put_change(booking_write)
 
-    def _require_enabled(self, *parties: int | None) -> None:
-        found = (None if each is None else self.tx.state.users.get(each) for each in parties)
-        if any(user is not None and user.disabled_at is not None for user in found):
-            raise ConstraintViolated(PARTY_DISABLED)
+    def _require_parties(self, booking: Booking) -> None:
+        for party in (booking.customer_id, booking.companion_id, booking.booked_by):
+            user = None if party is None else self.tx.state.users.get(party)
+            if user is not None and (
+                user.disabled_at is not None
+                or (user.id == booking.customer_id and user.role is not Role.CUSTOMER)
+            ):
+                raise ConstraintViolated(PARTY_DISABLED)
 
     def _put_change(self, change: BookingWrite) -> None:
         state, booking = self.tx.state, change.booking

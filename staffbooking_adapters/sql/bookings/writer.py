@@ -11,6 +11,7 @@ from attrs import frozen
 from sqlalchemy import (
     ColumnElement,
     Delete,
+    FromClause,
     Insert,
     Text,
     and_,
@@ -54,6 +55,7 @@ from staffbooking_adapters.sql.schema.bookings import (
     timers,
 )
 from staffbooking_adapters.sql.schema.payments import payment_operations
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.companions.availability import DAY
 from staffbooking_core.domain.payments.operations import OperationStatus
@@ -71,19 +73,29 @@ from staffbooking_core.request_id import CURRENT_REQUEST_ID
 _BOOKING_VALUES = {column.name: bindparam(column.name, type_=column.type) for column in bookings.c}
 _BOOKING_ID = bindparam("id", type_=BigInt)
 
-# Serializes a new booking with disabling or erasing its parties, and with acceptances of its
-# companion: an earlier change is visible here, and a later one sees the booking. The lock is
-# shared, so that bookings do not wait for each other.
+# Serializes a new booking with disabling or erasing its parties, with making its customer an
+# operator, and with acceptances of its companion: an earlier change is visible here, and a later
+# one sees the booking. The lock is shared, so that bookings do not wait for each other.
 _IS_PARTY = users.c.id.in_(
     [_BOOKING_VALUES[side] for side in ("customer_id", "companion_id", "booked_by")]
 )
 _LOCKED_PARTIES = (
-    select(users.c.id, users.c.disabled_at, users.c.acceptances)
+    select(users.c.id, users.c.role, users.c.disabled_at, users.c.acceptances)
     .where(_IS_PARTY)
     .order_by(users.c.id)
     .with_for_update(read=True)
     .cte("parties", nesting=True)
 )
+
+
+def _is_lost(party: FromClause) -> ColumnElement[bool]:
+    """Whether a party can no longer be booked: disabled, or a customer with another role."""
+    return or_(
+        party.c.disabled_at.is_not(None),
+        and_(party.c.id == _BOOKING_VALUES["customer_id"], party.c.role != Role.CUSTOMER),
+    )
+
+
 _INSERT_BOOKING = insert(bookings).from_select(
     list(_BOOKING_VALUES),
     select(*_BOOKING_VALUES.values()).where(
@@ -91,7 +103,7 @@ _INSERT_BOOKING = insert(bookings).from_select(
         .select_from(_LOCKED_PARTIES)
         .where(
             or_(
-                _LOCKED_PARTIES.c.disabled_at.is_not(None),
+                _is_lost(_LOCKED_PARTIES),
                 and_(
                     _LOCKED_PARTIES.c.id == _BOOKING_VALUES["companion_id"],
                     _LOCKED_PARTIES.c.acceptances
@@ -101,9 +113,7 @@ _INSERT_BOOKING = insert(bookings).from_select(
         )
     ),
 )
-FIND_DISABLED_PARTY = Statement(
-    select(users.c.id).where(_IS_PARTY, users.c.disabled_at.is_not(None))
-)
+FIND_LOST_PARTY = Statement(select(users.c.id).where(_IS_PARTY, _is_lost(users)))
 COUNT_ACCEPTANCE = Statement(
     update(users)
     .values(acceptances=users.c.acceptances + 1)
@@ -270,8 +280,8 @@ async def save_booking_write(
 ) -> None:
     """Save a transition with its rows; without postings it is one statement on PostgreSQL.
 
-    Raises ConstraintViolated for a new booking with a disabled party, or whose companion has
-    accepted another since it was decided, and Conflict for a changed revision.
+    Raises ConstraintViolated for a new booking with a disabled party or for who is no customer, or
+    whose companion has accepted another since it was decided, and Conflict for a changed revision.
     """
     variant = _BookingWriteVariant(
         is_new=is_new,
@@ -296,13 +306,13 @@ async def save_booking_write(
 
 async def _insert_error(connection: Connection, booking: Booking) -> ConstraintViolated:
     """The error of a new booking that was not stored."""
-    disabled = await connection.fetch_value(
-        FIND_DISABLED_PARTY,
+    lost = await connection.fetch_value(
+        FIND_LOST_PARTY,
         customer_id=booking.customer_id,
         companion_id=booking.companion_id,
         booked_by=booking.booked_by,
     )
-    return ConstraintViolated(CALENDAR_CHANGED if disabled is None else PARTY_DISABLED)
+    return ConstraintViolated(CALENDAR_CHANGED if lost is None else PARTY_DISABLED)
 
 
 def _booking_write_params(booking_write: BookingWrite, policy: Policy) -> dict[str, Any]:

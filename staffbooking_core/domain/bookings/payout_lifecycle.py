@@ -127,6 +127,11 @@ def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionR
     result = result.with_changes(payout_status=to_status)
     if to_status is status or trigger is PayoutTrigger.STANDS:
         return result
-    notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(to_status, ()))
-    event = PAYOUT_EVENTS.get(to_status, result.event)
+    return tell_payout(result, to_status)
+
+
+def tell_payout(result: TransitionResult, status: PayoutStatus) -> TransitionResult:
+    """Add the notifications and the event of a payout that enters this status."""
+    notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(status, ()))
+    event = PAYOUT_EVENTS.get(status, result.event)
     return evolve(result, notifications=notifications, event=event)

@@ -23,6 +23,8 @@ from staffbooking_core.domain.companions.availability import (
 
 __all__ = ["Shift"]
 
+MAX_DAYS_AT_ONCE = 366
+"""As many days in a row can be changed at once, so that many are listed as one."""
 _MIDNIGHT = 24 * 60
 _DAYS_PER_WEEK = 7
 _Slots = tuple[Slot, ...]
@@ -119,11 +121,18 @@ def without_overrides(calendar: Calendar) -> Calendar:
 
 @frozen
 class SpecialDays:
-    """Consecutive local days on which the same shifts start, which are not the weekly ones."""
+    """Consecutive local days on which the same shifts start, which are not the weekly ones; at most
+    as many as can be changed at once."""
 
     first: date
     last: date
     shifts: tuple[Shift, ...]
+
+    def can_be_restored(self, calendar: Calendar) -> bool:
+        """Whether giving them their weekly hours back changes the calendar. It does not where only
+        an override of the next or the previous day takes or gives a night."""
+        restored = with_shifts(calendar, self.first, self.last, None)
+        return restored.overrides != calendar.overrides
 
 
 def list_special_days(calendar: Calendar, since: date) -> list[SpecialDays]:
@@ -140,7 +149,11 @@ def list_special_days(calendar: Calendar, since: date) -> list[SpecialDays]:
         shifts = _join_day(*(slots_on(day + step * DAY) for step in (-1, 0, 1)))
         if day < since or shifts == shifts_on(weekly, day):
             continue
-        if found and found[-1].last + DAY == day and found[-1].shifts == shifts:
+        if (
+            found
+            and (found[-1].last + DAY, found[-1].shifts) == (day, shifts)
+            and (day - found[-1].first).days < MAX_DAYS_AT_ONCE
+        ):
             found[-1] = evolve(found[-1], last=day)
         else:
             found.append(SpecialDays(day, day, shifts))

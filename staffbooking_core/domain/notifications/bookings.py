@@ -88,16 +88,16 @@ def _cancellation_to_customer(before: Booking, booking: Booking) -> Notification
         text = f"{booking.companion_name} can't take your booking: {_describe_event(booking)}."
         return _to_customer(booking, NotificationKind.CANCELLED, subject, text)
     text = _describe_cancellation(booking)
-    if booking.refunded_amount:
-        text += f" {_format_amount(booking, booking.refunded_amount)} is refunded to you."
+    if refund := booking.refunded_amount - before.refunded_amount:
+        text += f" {_format_amount(booking, refund)} is refunded to you."
     subject = f"Booking {booking.code} cancelled"
     return _to_customer(booking, NotificationKind.CANCELLED, subject, text)
 
 
 def _cancellation_to_staff(_: Booking, booking: Booking) -> Notification:
     text = _describe_cancellation(booking)
-    if booking.payout_amount:
-        text += f" You will be paid {_format_amount(booking, booking.payout_amount)} for it."
+    if booking.payout_left > 0:
+        text += f" You will be paid {_format_amount(booking, booking.payout_left)} for it."
     subject = f"Booking {booking.code} cancelled"
     return _to_staff(booking, NotificationKind.CANCELLED, subject, text)
 

@@ -22,17 +22,27 @@ from attrs import evolve
 
 from staffbooking_core.domain.bookings.booking import (
     Booking,
+    PaymentStatus,
     PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
 from staffbooking_core.domain.bookings.lifecycle import Party, Trigger
+from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
 from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
-from staffbooking_core.domain.payments.operations import OperationStatus, SettlementStatus
+from staffbooking_core.domain.payments.operations import (
+    Operation,
+    OperationStatus,
+    SettlementStatus,
+)
 from staffbooking_core.domain.payments.processor import Chargeback, ChargebackStatus, RefundPayment
-from staffbooking_core.domain.reconciliation.refunds import failed_refunds, reorder_refunds
+from staffbooking_core.domain.reconciliation.refunds import (
+    failed_refunds,
+    refund_trigger,
+    reorder_refunds,
+)
 from staffbooking_core.domain.reconciliation.state import (
     ReconciledFact,
     ReconciliationState,
@@ -147,10 +157,15 @@ def _reorder_refused_refunds(
         and operation.status is OperationStatus.REFUSED
         and operation.command.payment_ref == payment_ref
         # Each is ordered again once, also if one snapshot has two verdicts.
-        and reconciliation.claim_keys(f"again:{operation.id}")
+        and reconciliation.claim_keys(_new_order_key(operation))
     ]
     if refused:
         yield ReconciledFact(reorder_refunds(booking, refused))
+
+
+def _new_order_key(operation: Operation) -> str:
+    """The key of a refund's new order, which is saved as an operation after this snapshot."""
+    return f"again:{operation.id}"
 
 
 def _reconcile_extra_payment_chargeback(
@@ -198,6 +213,8 @@ def _settle_refunds_by_bank(
             continue
         if command.amount > reconciliation.losses_by_payment_ref[command.payment_ref]:
             continue
+        if _new_order_key(operation) in reconciliation.posting_keys:
+            continue  # Ordered again just now: the bank covers the new order if it is refused too.
         given = ledger.bank_refund_posting(
             booking.id, operation.id, command.amount, reconciliation.now
         )
@@ -205,11 +222,17 @@ def _settle_refunds_by_bank(
         result = result.with_refund_settlement(
             operation.n, SettlementStatus.SETTLED, reconciliation.now
         )
+        result = move_payment(result, refund_trigger(result.booking))
         _count_losses(result, reconciliation)
         booking = result.booking
         void = evolve(operation, status=OperationStatus.VOID)
         reconciliation.operations[operation.id] = void
         yield ReconciledFact(result, void)
+    # Earlier versions settled refunds without a move of the payment.
+    trigger = refund_trigger(booking)
+    is_behind = booking.payment_status is PaymentStatus.REFUND_PENDING
+    if is_behind and trigger is not PaymentTrigger.REFUND_OUTSTANDING:
+        yield ReconciledFact(move_payment(record_fact(booking), trigger))
 
 
 def _count_losses(result: TransitionResult, reconciliation: ReconciliationState) -> None:

@@ -1,10 +1,13 @@
-"""Refunds that are still owed: their operations, and how to order them again."""
+"""Refunds that are still owed: their operations, how to order them again, and what they make of the
+payment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionResult
+from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger
+from staffbooking_core.domain.bookings.refunds import RefundReason
 from staffbooking_core.domain.payments.operations import (
     FAILED_OPERATION_STATUSES,
     Operation,
@@ -60,3 +63,17 @@ def reorder_refunds(booking: Booking, failed: Sequence[Operation]) -> Transition
             one.n, n=step.booking.orders, status=SettlementStatus.PENDING, settled_at=None
         )
     return step
+
+
+def refund_trigger(booking: Booking) -> PaymentTrigger:
+    """How far the refunds of the booking's own payment have come; of late payments' if it has none.
+
+    The booking also has the refunds that are ordered just now, which are no operations yet.
+    """
+    has_own = booking.intent is not None and booking.intent.payment_ref is not None
+    for refund in booking.refunds:
+        is_extra = has_own and refund.reason is RefundReason.LATE_PAYMENT
+        if refund.status is not SettlementStatus.SETTLED and not is_extra:
+            return PaymentTrigger.REFUND_OUTSTANDING
+    full = booking.refunded_amount >= booking.total_amount
+    return PaymentTrigger.REFUNDED_IN_FULL if full else PaymentTrigger.REFUNDED_IN_PART

@@ -28,6 +28,7 @@ from attrs import evolve
 from staffbooking_core.domain.bookings.booking import (
     Booking,
     PaymentIntent,
+    PayoutStatus,
     TransitionInput,
     TransitionResult,
 )
@@ -38,8 +39,12 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Party,
     Trigger,
 )
-from staffbooking_core.domain.bookings.payment_lifecycle import PaymentTrigger, move_payment
-from staffbooking_core.domain.bookings.payout_lifecycle import PayoutTrigger, move_payout
+from staffbooking_core.domain.bookings.payment_lifecycle import move_payment
+from staffbooking_core.domain.bookings.payout_lifecycle import (
+    PayoutTrigger,
+    move_payout,
+    tell_payout,
+)
 from staffbooking_core.domain.bookings.transitions import apply_transition
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind, Posting
@@ -52,14 +57,13 @@ from staffbooking_core.domain.payments.processor import (
     Payment,
     PayoutState,
     ProcessorFee,
-    RefundPayment,
     RefundState,
     RefundStatus,
     ReversalState,
     Snapshot,
 )
 from staffbooking_core.domain.reconciliation.chargebacks import reconcile_chargeback
-from staffbooking_core.domain.reconciliation.refunds import outstanding_refunds
+from staffbooking_core.domain.reconciliation.refunds import refund_trigger
 from staffbooking_core.domain.reconciliation.state import (
     ReconciledFact,
     ReconciliationState,
@@ -222,21 +226,7 @@ def _reconcile_refund(
         result = result.with_alert(text)
     result = result.with_refund_settlement(operation.n, settlement, now)
     done = reconciliation.finish_operation(operation, refund.ref, settlement)
-    yield ReconciledFact(move_payment(result, _refund_trigger(booking, reconciliation)), done)
-
-
-def _refund_trigger(booking: Booking, reconciliation: ReconciliationState) -> PaymentTrigger:
-    """How far the refunds of the booking's own payment have come."""
-    own = None if booking.intent is None else booking.intent.payment_ref
-    unsettled = (
-        operation.command
-        for operation in outstanding_refunds(list(reconciliation.operations.values()))
-        if isinstance(operation.command, RefundPayment)
-    )
-    if any(own in (None, command.payment_ref) for command in unsettled):
-        return PaymentTrigger.REFUND_OUTSTANDING
-    full = booking.refunded_amount >= booking.total_amount
-    return PaymentTrigger.REFUNDED_IN_FULL if full else PaymentTrigger.REFUNDED_IN_PART
+    yield ReconciledFact(move_payment(result, refund_trigger(result.booking)), done)
 
 
 def _reconcile_payout(
@@ -257,7 +247,10 @@ def _reconcile_payout(
     result = result.with_postings(
         ledger.payout_posting(booking.id, operation.id, payout.amount, now)
     )
-    if booking.status is not BookingStatus.DISPUTED:
+    if booking.status is BookingStatus.DISPUTED:
+        # The end of the dispute moves the status, and tells nothing of a payout that stands.
+        result = tell_payout(result, PayoutStatus.PAID)
+    else:
         result = move_payout(result, PayoutTrigger.CONFIRMED)
     # A chargeback may have arrived between the order and its execution.
     result = claim_back_payout(result, now)

@@ -111,7 +111,7 @@ async def _decide_and_save(
     except ConstraintViolated as error:
         if error.constraint != PARTY_DISABLED:
             raise
-        raise await _refusal_error(ports, actor, booking) from None
+        raise await _refusal_error(ports, actor, booking, email) from None
 
 
 @validated
@@ -140,24 +140,32 @@ def _is_same_request(booking: Booking, command: RequestBooking) -> bool:
     )
 
 
-async def _refusal_error(ports: Ports, actor: Actor, booking: Booking) -> StaffbookingError:
-    """The error where a party was disabled or erased during the request: the same that every later
-    request gets."""
+async def _refusal_error(
+    ports: Ports, actor: Actor, booking: Booking, email: str | None
+) -> StaffbookingError:
+    """The error where a party was disabled or erased during the request, or the customer got
+    another role: the same that every later request gets."""
     async with ports.store.read_view() as view:
         caller = await view.accounts.user(actor.user_id)
         customer = await view.accounts.user(booking.customer_id)
-    if _is_disabled(caller):
+    if caller is None or caller.disabled_at is not None:
         return _unauthenticated(actor)
-    return InvalidField([_UNKNOWN_CUSTOMER]) if _is_disabled(customer) else NotFound("Companion")
+    if _is_customer(customer):
+        return NotFound("Companion")
+    return _customers_only() if email is None else InvalidField([_UNKNOWN_CUSTOMER])
 
 
-def _is_disabled(user: User | None) -> bool:
-    return user is None or user.disabled_at is not None
+def _is_customer(user: User | None) -> bool:
+    return user is not None and user.disabled_at is None and user.role is Role.CUSTOMER
 
 
 def _check_is_customer(role: Role) -> None:
     if role is not Role.CUSTOMER:
-        raise Forbidden("customers_only", "Only customers book for themselves")
+        raise _customers_only()
+
+
+def _customers_only() -> Forbidden:
+    return Forbidden("customers_only", "Only customers book for themselves")
 
 
 def _unauthenticated(actor: Actor) -> Unauthenticated:
@@ -202,7 +210,7 @@ def _validate_request(
         raise NotFound("Companion")
     interval, faults = check_event(command, companion, now, policy)
     service = find_offered_service(companion.service_types, command.service_type)
-    if customer is None or customer.role is not Role.CUSTOMER or customer.disabled_at:
+    if not _is_customer(customer):
         faults.append(_UNKNOWN_CUSTOMER)
     if faults or interval is None or service is None or customer is None:
         raise InvalidField(faults)

@@ -283,7 +283,7 @@ async def _read_and_save(ports: Ports, claimed: CalendarSubscription, lease: Lea
         user = await view.accounts.user(claimed.companion_id)
         companion = await view.companions.companion(claimed.companion_id)
     if user is None or user.disabled_at is not None or companion is None:
-        await _postpone(ports, claimed, lease, ports.policy.calendar_max_delay)
+        await _postpone(ports, claimed, lease, ports.policy.calendar_read_interval)
         return
     timezone = companion.calendar.timezone
     known = claimed.known_version(timezone, ports.clock.wall())

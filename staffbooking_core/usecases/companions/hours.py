@@ -28,6 +28,7 @@ from staffbooking_core.domain.companions.availability import (
 from staffbooking_core.domain.companions.booking_limits import add_years
 from staffbooking_core.domain.companions.companion import draft_companion
 from staffbooking_core.domain.companions.shifts import (
+    MAX_DAYS_AT_ONCE,
     Shift,
     WeeklyShift,
     find_overlaps,
@@ -60,7 +61,6 @@ __all__ = [
     "set_week",
 ]
 
-_MAX_DAYS_AT_ONCE = 366
 _MAX_YEARS_AHEAD = 3
 _MAX_BOOKINGS = 500
 _MINUTES_PER_DAY = 24 * 60
@@ -183,8 +183,8 @@ async def set_days(ports: Ports, actor: Actor, command: SetDays) -> Calendar:
 def _day_faults(first: date, last: date) -> list[FieldError]:
     if last < first:
         return [FieldError("last", "must not be before the first day")]
-    if (last - first).days >= _MAX_DAYS_AT_ONCE:
-        return [FieldError("last", f"is too far: at most {_MAX_DAYS_AT_ONCE} days at once")]
+    if (last - first).days >= MAX_DAYS_AT_ONCE:
+        return [FieldError("last", f"is too far: at most {MAX_DAYS_AT_ONCE} days at once")]
     return []
 
 
@@ -210,6 +210,8 @@ class AgendaDay:
     """A local day of a staff member."""
 
     date: date
+    span: Interval | None
+    """From its start to its end; None for a day that its zone skipped."""
     shifts: tuple[Shift, ...]
     """The shifts that start on it, before bookings and busy times."""
     is_special: bool
@@ -283,6 +285,7 @@ def _agenda_day(
     shifts, span = shifts_on(calendar, day), _local_span(calendar, day, day)
     return AgendaDay(
         day,
+        span,
         shifts,
         shifts != shifts_on(weekly, day),
         tuple(booking for booking in bookings if booking.event_date == day),

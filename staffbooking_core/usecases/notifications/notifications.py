@@ -82,7 +82,6 @@ class _Batch:
     """Notifications claimed together, and what became of them so far."""
 
     lease: Lease
-    ends_at: datetime
     unstarted: list[DueNotification]
     started_count: int = 0
     finished_ids: list[int] = field(factory=list)
@@ -95,12 +94,11 @@ class _Batch:
 
 async def _claim_batch(ports: Ports, limit: int) -> _Batch:
     now, policy = ports.clock.wall(), ports.policy
-    ends_at = now + MAX_BATCH_DURATION
     lease = Lease(ports.ids.token(), now + policy.mail_timeout + policy.lease_duration)
     claimed = await ports.store.run_transaction(
         lambda tx: tx.notifications.claim_notifications(now, lease, limit)
     )
-    return _Batch(lease, ends_at, list(claimed))
+    return _Batch(lease, list(claimed))
 
 
 async def _send_batch(ports: Ports, batch: _Batch, should_stop: Callable[[], bool]) -> None:
@@ -108,7 +106,13 @@ async def _send_batch(ports: Ports, batch: _Batch, should_stop: Callable[[], boo
     have been sent."""
     try:
         recipients = await _try_to_read_recipients(ports, batch.unstarted)
-        while batch.unstarted and not should_stop() and ports.clock.wall() <= batch.ends_at:
+        # However slow the database was until here, the first e-mail is started, else none ever was.
+        # The others are started while the lease covers them.
+        covered_until = batch.lease.until - ports.policy.mail_timeout
+        ends_at = min(ports.clock.wall() + MAX_BATCH_DURATION, covered_until)
+        while batch.unstarted and not should_stop():
+            if batch.started_count and ports.clock.wall() > ends_at:
+                break
             due = batch.unstarted.pop(0)
             batch.started_count += 1
             with caused_by_request(due.request_id):

@@ -16,6 +16,7 @@ from staffbooking_core.domain.companions.availability import (
     WeeklySlot,
 )
 from staffbooking_core.domain.companions.shifts import (
+    MAX_DAYS_AT_ONCE,
     Shift,
     WeeklyShift,
     find_overlaps,
@@ -269,6 +270,28 @@ def test_the_morning_after_a_closed_day_is_listed() -> None:
     assert [(each.first, each.shifts) for each in list_special_days(calendar, MONDAY)] == [
         (day(0), ()),
         (day(1), (Shift(0, 2 * HOUR),)),
+    ]
+
+
+def test_a_day_that_its_neighbour_alone_changes_has_nothing_to_restore() -> None:
+    """Where a day is open all day, the night before ends at midnight: the day of that night is
+    listed, and its weekly hours can't be given back to it."""
+    nights = [WeeklyShift(3, NIGHT), WeeklyShift(4, Shift(18 * HOUR, 30 * HOUR))]
+    plain = Calendar("UTC", split_week(nights))
+    calendar = with_shifts(plain, day(4), day(4), (Shift(0, MIDNIGHT),))
+    listed = list_special_days(calendar, MONDAY)
+    assert [(each.first, each.can_be_restored(calendar)) for each in listed] == [
+        (day(3), False),
+        (day(4), True),
+    ]
+
+
+def test_a_long_absence_is_listed_in_rows_that_can_be_changed_at_once() -> None:
+    """More equal days than can be changed at once are listed as several rows."""
+    calendar = with_shifts(Calendar("UTC"), day(0), day(399), ())
+    assert [(each.first, each.last) for each in list_special_days(calendar, MONDAY)] == [
+        (day(0), day(MAX_DAYS_AT_ONCE - 1)),
+        (day(MAX_DAYS_AT_ONCE), day(399)),
     ]
 
 

@@ -54,9 +54,16 @@ def request_notifications(booking):
 
 
 def cancelled(by, was=BookingStatus.ACCEPTED, **given):
-    """The notifications of a cancellation."""
+    """The notifications of a cancellation, which refunds all that is refunded."""
     booking = make_booking(status=BookingStatus.CANCELLED, cancelled_by=by, **given)
-    return notifications_of(booking, Trigger.CANCEL, status=was)
+    return notifications_of(booking, Trigger.CANCEL, status=was, refunded_amount=0)
+
+
+def charged_back(**given):
+    """The notifications of a lost chargeback, after a refund of 100.00."""
+    fields = {"cancelled_by": Party.SYSTEM, "refunded_amount": 10_000, **given}
+    booking = make_booking(status=BookingStatus.CANCELLED, **fields)
+    return notifications_of(booking, Trigger.CHARGEBACK_LOST, status=BookingStatus.DISPUTED)
 
 
 def whom(notices):
@@ -152,6 +159,26 @@ def test_a_cancellation_has_the_partys_amount():
     customer, staff = cancelled(Party.ADMIN, refunded_amount=30_000, payout_amount=8_500)
     assert customer.text.endswith(" 300.00 USD is refunded to you.")
     assert staff.text.endswith(" You will be paid 85.00 USD for it.")
+
+
+def test_a_lost_chargeback_announces_no_earlier_refund():
+    """The customer is not told of a refund that was made before the cancellation."""
+    customer, _ = charged_back(payout_amount=0)
+    assert customer.text.endswith(f"It was for {WHEN}.")
+
+
+@pytest.mark.parametrize(
+    "received, end",
+    [
+        ({"paid_out": 34_000, "owed_by_staff": 8_500}, f"It was for {WHEN}."),
+        ({"netted": 5_500}, "You will be paid 200.00 USD for it."),
+    ],
+    ids=["paid out before", "withheld in part"],
+)
+def test_a_cancellation_announces_what_is_left_of_the_payout(received, end):
+    """The staff member is not told of a payout, or a part of it, that was received before."""
+    _, staff = charged_back(payout_amount=25_500, **received)
+    assert staff.text.endswith(end)
 
 
 def test_an_unpaid_cancellation_mentions_no_amount():

@@ -6,7 +6,13 @@ import pytest
 
 from staffbooking_adapters.testing.builders import DAY, POLICY
 from staffbooking_core.domain.bookings.booking import PayoutStatus
-from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    BookingNotification,
+    BookingStatus,
+    EventName,
+    Party,
+    Trigger,
+)
 from staffbooking_core.domain.payments.ledger import Account
 from staffbooking_core.domain.payments.processor import ChargebackStatus, ReversePayout
 from tests.support.booking_journey import (
@@ -55,6 +61,22 @@ def test_a_payout_that_crossed_a_chargeback_is_claimed_back():
     apply_snapshot(journey, book)
     assert last_operation(journey).command == ReversePayout(payout.n, PAYOUT, "usd")
     assert journey.booking.payout_status == PayoutStatus.FROZEN
+    assert journey.faults == []
+
+
+def test_a_payout_that_is_made_during_a_dispute_is_told_once():
+    """A payout confirmed while the booking is disputed is told, and not again when it stands."""
+    journey, book = released()
+    book.execute_all()
+    charged = journey.chargeback()
+    journey.apply(T.CHARGEBACK, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
+    confirmed = apply_snapshot(journey, book)[-1].result
+    assert confirmed.event is EventName.PAYOUT_PAID
+    assert confirmed.notifications == (BookingNotification.PAYOUT_TO_STAFF,)
+    book.charge_back(status=WON)
+    apply_snapshot(journey, book, 2 * DAY)
+    assert journey.booking.payout_status is PayoutStatus.PAID
+    assert journey.events.count(EventName.PAYOUT_PAID) == 1
     assert journey.faults == []
 
 

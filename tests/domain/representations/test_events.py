@@ -127,6 +127,14 @@ def test_a_payouts_event_carries_what_was_sent_or_is_owed(name, status, amount):
     }
 
 
+def test_the_event_of_a_payout_during_a_dispute_says_that_it_is_paid():
+    """`payout.paid` has the payout as paid, also if the booking's payout is frozen meanwhile."""
+    before = make_booking(payout_amount=12_000, payout_status=PayoutStatus.FROZEN)
+    result = TransitionResult(evolve(before, paid_out=12_000), EventName.PAYOUT_PAID)
+    data: Any = booking_event("evt_1", before, result, NOW, POLICY).data
+    assert (data["payout"]["status"], data["payout"]["amount"]) == (PayoutStatus.PAID, 120)
+
+
 @pytest.mark.parametrize("name", [EventName.PAYOUT_PAID, EventName.PAYOUT_FAILED])
 def test_a_payouts_event_is_for_the_staff_member(name):
     """An event about a payout has the companion as its only party."""

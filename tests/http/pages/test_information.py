@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
+import httpx
 import pytest
 from attrs import evolve
 
@@ -40,6 +42,29 @@ async def test_terms_follow_the_policy(world: HttpDeployment) -> None:
         "within 72 hours",
     ):
         assert said in shown
+
+
+async def test_terms_name_spans_that_are_not_whole_hours(world: HttpDeployment) -> None:
+    """A payment window of 30 minutes and a payout delay of 90 are told as such on each page."""
+    policy = evolve(
+        world.ports.policy,
+        payment_window=timedelta(minutes=30),
+        payout_delay=timedelta(minutes=90),
+    )
+    world.restart(policy=policy)
+    client, staff = world.client(), await world.signed_in_client(world.companion.id)
+    terms = words((await client.get("/terms")).text)
+    assert "You have 30 minutes to pay; after that the booking lapses." in terms
+    assert "when the event starts lapses" not in terms
+    for reader, path, said in (
+        (client, "/terms", "90 minutes after the booking is completed, and within 48 hours"),
+        (client, "/how-it-works", "made 90 minutes after the booking is completed"),
+        (client, "/help", "When am I paid? 90 minutes after the booking is completed"),
+        (client, "/", "on its way 90 minutes after the event is confirmed"),
+        (staff, "/staff/payouts", "made 90 minutes after a booking is completed"),
+        (staff, "/staff/payouts", "the rest is paid out 90 minutes later"),
+    ):
+        assert said in words((await reader.get(path)).text)
 
 
 @pytest.mark.parametrize("path", ["/how-it-works", "/terms", CONTACT])
@@ -83,6 +108,35 @@ async def test_a_form_that_is_pressed_twice_is_one_inquiry(each_world: HttpDeplo
         assert (sent.status_code, sent.headers["location"]) == (303, f"{CONTACT}?sent")
     kept = await inquiries.list_inquiries(each_world.ports)
     assert [each.message for each in kept] == ["Hello", "Hello again"]
+
+
+def key_of(page: httpx.Response) -> str:
+    """The hidden key of the page's contact form."""
+    found = re.search(r'name="key" value="([^"]+)"', page.text)
+    assert found is not None
+    return found[1]
+
+
+async def test_the_same_text_from_a_new_form_is_another_inquiry(
+    each_world: HttpDeployment,
+) -> None:
+    """Each form that is shown sends its own inquiry, once, even with the words of another one."""
+    client = each_world.client()
+    for _ in range(2):
+        form = {**INQUIRY, "key": key_of(await client.get(CONTACT))}
+        for _ in range(2):
+            assert (await client.post(CONTACT, data=form)).status_code == 303
+    kept = await inquiries.list_inquiries(each_world.ports)
+    assert [each.message for each in kept] == ["Hello\n& all"] * 2
+
+
+async def test_a_refused_form_keeps_its_key(world: HttpDeployment) -> None:
+    """A form that is refused is shown again with its key; one without a key gets one."""
+    client = world.client()
+    key = key_of(await client.get(CONTACT))
+    refused = await client.post(CONTACT, data={**INQUIRY, "email": "x", "key": key})
+    assert (refused.status_code, key_of(refused)) == (422, key)
+    assert key_of(await client.post(CONTACT, data={**INQUIRY, "email": "x"})) != key
 
 
 async def test_who_is_signed_in_need_not_say_who(world: HttpDeployment) -> None:

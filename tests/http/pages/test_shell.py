@@ -296,8 +296,9 @@ def test_moments_stand_in_their_zone() -> None:
 
 def test_spans_have_one_unit() -> None:
     """A span of time is told in the largest unit that divides it."""
-    spans = {12: "12 minutes", 60: "1 hour", 90: "90 minutes", 30 * 60: "30 hours"}
+    spans = {12.0: "12 minutes", 60: "1 hour", 90: "90 minutes", 30 * 60: "30 hours"}
     spans |= {72 * 60: "3 days", 100 * 60: "100 hours", 800 * 24 * 60: "800 days"}
+    spans |= {0: "0 minutes", 1 / 6: "10 seconds", 1.5: "90 seconds"}
     for minutes, text in spans.items():
         assert format_span(timedelta(minutes=minutes), find_locale("en")) == text
 

@@ -90,6 +90,25 @@ async def test_a_whole_busy_day_has_no_hours(world: HttpDeployment) -> None:
     assert "Busy in your other calendar: all day" in shown
 
 
+@pytest.mark.parametrize(
+    ("day", "lines"),
+    [
+        ("2027-10-31", "DTSTART:20271031T003000Z\nDTEND:20271031T013000Z"),
+        ("2027-11-03", "DTSTART:20271103T100000Z\nDTEND:20271103T100030Z"),
+    ],
+)
+async def test_equal_clock_times_are_not_all_day(
+    world: HttpDeployment, day: str, lines: str
+) -> None:
+    """A busy time with one clock time at both ends, as where the clock goes back, is not all
+    day."""
+    staff = await set_up(world, timezone="Europe/Berlin")
+    await send(staff, TAKE, file=make_ics_calendar(lines))
+    shown = (await staff.get(f"{DATES}?date={day}")).text
+    assert "Busy in your other calendar: " in shown
+    assert "Busy in your other calendar: all day" not in shown
+
+
 async def test_days_that_cannot_be_booked_yet_say_so(world: HttpDeployment) -> None:
     """Days within the notice and beyond the horizon tell it, and the limits are in words."""
     staff = await set_up(world, weekly=[], overrides=[], min_notice_hours=72, horizon_days=14)
@@ -144,6 +163,31 @@ async def test_days_are_closed_and_restored(each_world: HttpDeployment) -> None:
     assert "Your weekly hours hold on those days again." in shown
     assert "Days that differ from your week" not in shown
     assert await kept(staff) == {**SET, "weekly": NIGHT_SLOTS, "overrides": []}
+
+
+async def test_a_long_absence_is_restored_by_its_buttons(world: HttpDeployment) -> None:
+    """The buttons of closed days that are more than can be changed at once are taken."""
+    staff = await set_up(world, weekly=[], overrides=[])
+    for first, last in (("2027-03-10", "2028-03-09"), ("2028-03-10", "2028-05-31")):
+        await send(staff, DATES, first=first, last=last, kind="closed")
+    pattern = r'special-line.*?name="first" value="([^"]+)".*?name="last" value="([^"]+)"'
+    listed = re.findall(pattern, (await staff.get(DATES)).text, re.DOTALL)
+    for first, last in listed:
+        sent = await send(staff, DATES, first=first, last=last, kind="weekly")
+        assert sent.status_code == 303
+    assert (len(listed), await days(staff)) == (2, {})
+
+
+async def test_a_day_without_hours_of_its_own_has_no_button(world: HttpDeployment) -> None:
+    """A day that differs only by the hours of the next day is listed without the button for the
+    weekly hours, which would change nothing."""
+    staff = await set_up(world, weekly=NIGHT_SLOTS, overrides=[])
+    shown = await done(
+        staff, await set_days(staff, "2027-03-08", "special", **rows(dd="00:00-00:00"))
+    )
+    listed = page_text(shown.partition('id="special"')[2].partition("</section>")[0])
+    assert "Sun, 7 Mar 2027 22:00–00:00 Mon, 8 Mar 2027" in listed
+    assert re.findall('Weekly hours again from ([^"]*)', shown) == ["Mon, 8 Mar 2027"]
 
 
 async def test_a_special_night_is_one_row(each_world: HttpDeployment) -> None:

@@ -1,5 +1,5 @@
-"""What happens between the two steps of a booking request: parties are disabled, and the companion
-accepts other bookings."""
+"""What happens between the two steps of a booking request: parties are disabled, the customer is
+made an operator, and the companion accepts other bookings."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import pytest
 from attrs import evolve, frozen
 
 from staffbooking_adapters.testing.builders import add_subscriber, add_user
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.errors import (
     CompanionUnavailable,
     Conflict,
+    Forbidden,
     NotFound,
     StaffbookingError,
     Unauthenticated,
 )
 from staffbooking_core.ports import Store
+from staffbooking_core.usecases.accounts import people
 from staffbooking_core.usecases.bookings import disabling
 from tests.support.memory_deployment import list_bookings
 from tests.usecases.bookings.test_requests import request_for
@@ -47,9 +50,13 @@ class Overtaken:
         await self.real.add_booking(booking_write)
 
 
-async def overtaken(scene, call, user_id):
-    """The error of a request during which a user is disabled; nothing is booked."""
-    overtake = partial(disable, scene, user_id)
+async def make_operator(scene, user_id):
+    await people.set_role(scene.ports, user_id, Role.ADMIN, scene.admin.user_id)
+
+
+async def overtaken(scene, call, user_id, change=disable):
+    """The error of a request during which a user is disabled or changed; nothing is booked."""
+    overtake = partial(change, scene, user_id)
     ports = evolve(scene.ports, store=Overtaken(scene.ports.store, overtake))
     with pytest.raises(StaffbookingError) as caught:
         await call(evolve(scene, ports=ports))
@@ -82,6 +89,21 @@ async def test_by_api_nothing_is_booked_for_who_is_disabled_meanwhile(scene, par
     call = partial(request_for, owner=people["owner"], email=people["customer"].email)
     error = await overtaken(scene, call, people[party].id)
     assert error.code == ("invalid_api_key" if party == "owner" else "invalid_field")
+
+
+async def test_who_is_made_an_operator_meanwhile_books_nothing(scene):
+    """An actor who is made an operator during the request is no customer."""
+    user_id = scene.customer.user_id
+    error = await overtaken(scene, lambda each: each.request(), user_id, make_operator)
+    assert (type(error), error.code) == (Forbidden, "customers_only")
+
+
+async def test_by_api_nothing_is_booked_for_who_is_made_an_operator_meanwhile(scene):
+    """A customer who is made an operator during a request by API key is no customer's address."""
+    owner, customer = await add_subscriber(scene.ports.store), await add_user(scene.ports.store)
+    call = partial(request_for, owner=owner, email=customer.email)
+    error = await overtaken(scene, call, customer.id, make_operator)
+    assert [each.field for each in error.field_errors] == ["customer_email"]
 
 
 @pytest.mark.parametrize(("hour", "is_free"), [("10:00", False), ("14:00", True)])

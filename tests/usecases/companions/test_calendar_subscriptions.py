@@ -345,7 +345,8 @@ async def test_a_calendar_that_is_removed_while_it_is_read_stays_removed(scene):
 
 
 async def test_calendars_of_disabled_accounts_are_not_read(scene):
-    """No address is called for an account that is disabled."""
+    """No address is called for an account that is disabled; once it is enabled again, its calendars
+    are read within the hour."""
     await subscribe(scene)
     async with scene.ports.store.read_view() as view:
         user = await view.accounts.user(scene.staff.user_id)
@@ -353,7 +354,7 @@ async def test_calendars_of_disabled_accounts_are_not_read(scene):
     scene.ports.calendar_fetcher.fetched.clear()
     assert await read_later(scene) == 1
     assert scene.ports.calendar_fetcher.fetched == []
-    assert (await the_one(scene)).next_read_at == NOW + HOUR + DAY
+    assert (await the_one(scene)).next_read_at == NOW + 2 * HOUR
 
 
 async def test_an_address_that_no_key_opens_is_a_fault(scene):

@@ -71,7 +71,7 @@ async def test_a_feed_tells_of_nobody_elses_bookings(scene):
     secret = await make(scene)
     other = await with_another_companion(scene)
     await other.accepted()
-    await add_booking(scene.ports.store, other.staff.user_id, scene.staff.user_id)
+    await add_booking(scene.ports.store, other.staff.user_id, booked_by=scene.staff.user_id)
     assert await codes(scene, secret) == []
 
 

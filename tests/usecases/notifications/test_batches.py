@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -65,6 +65,45 @@ async def test_a_slow_email_ends_its_batch(crowd: Ports, notifier: CallbackNotif
     await notifications.send_notifications(crowd, 5)
     assert notifier.told == ["one", "two", "three", "No. 4", "No. 6"]
     assert held_up == [["No. 5"]]
+
+
+async def send_with_slow_database(crowd: Ports, delay: timedelta) -> list[int]:
+    """Send notifications while the database takes so long to claim them and to read recipients;
+    returns the sizes of the batches."""
+    claimed: list[int] = []
+    claim, read = NotificationsWriter.claim_notifications, AccountsReader.find_users
+
+    async def claim_slowly(self: Any, now: datetime, lease: Lease, limit: int) -> Any:
+        claimed.append(limit)
+        pass_time(crowd, crowd.clock.wall() + delay)
+        return await claim(self, now, lease, limit)
+
+    async def read_slowly(self: Any, user_ids: Collection[int], emails: Collection[str]) -> Any:
+        pass_time(crowd, crowd.clock.wall() + delay)
+        return await read(self, user_ids, emails)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NotificationsWriter, "claim_notifications", claim_slowly)
+        patch.setattr(AccountsReader, "find_users", read_slowly)
+        await notifications.send_notifications(crowd, 1_000, lambda: len(claimed) == 10)
+    return claimed
+
+
+async def test_a_slow_database_ends_no_batch(crowd: Ports, notifier: CallbackNotifier) -> None:
+    """The time that claims and recipients take leaves a batch its own for e-mails."""
+    sizes = await send_with_slow_database(crowd, 2 * notifications.MAX_BATCH_DURATION)
+    growth = notifications.BATCH_GROWTH
+    assert (sizes, len(notifier.told)) == ([growth**n for n in range(4)], 10)
+
+
+async def test_a_batch_whose_lease_is_short_has_one_email(
+    crowd: Ports, notifier: CallbackNotifier
+) -> None:
+    """Where the database takes longer than a lease, a batch starts its first e-mail and releases
+    the others."""
+    sizes = await send_with_slow_database(crowd, POLICY.lease_duration)
+    assert sizes == [1, notifications.BATCH_GROWTH] * 5
+    assert len(set(notifier.told)) == len(notifier.told) == 9
 
 
 async def test_a_failed_email_leaves_its_batch(crowd: Ports, notifier: CallbackNotifier) -> None:

@@ -13,6 +13,7 @@ from staffbooking_adapters.testing.builders import (
     NOW,
     add_booking,
     add_companion,
+    add_user,
     make_booking,
     make_booking_write,
     next_booking_id,
@@ -73,11 +74,9 @@ class CompetingBookingsContract(StoreContract):
         """A booking that was decided before an acceptance of its companion raises
         CALENDAR_CHANGED, also while that is being committed; one that was decided after it is
         stored."""
-        companion = await add_companion(store)
-        bookings = [
-            make_booking(id=await next_booking_id(store), companion_id=companion.id)
-            for _ in range(2)
-        ]
+        companion, customer = await add_companion(store), await add_user(store)
+        parties = {"companion_id": companion.id, "customer_id": customer.id}
+        bookings = [make_booking(id=await next_booking_id(store), **parties) for _ in range(2)]
         early, late = (
             make_booking_write(booking, seen_acceptances=seen)
             for seen, booking in enumerate(bookings)
@@ -105,9 +104,8 @@ class CompetingBookingsContract(StoreContract):
         its competitors afterwards."""
         companion = await add_companion(store)
         mine = await add_booking(store, companion)
-        other = make_booking(
-            id=await next_booking_id(store), companion_id=companion.id, starts_at=mine.starts_at
-        )
+        parties = {"companion_id": companion.id, "customer_id": mine.customer_id}
+        other = make_booking(id=await next_booking_id(store), starts_at=mine.starts_at, **parties)
         tasks = []
 
         async def store_other(tx):

@@ -32,6 +32,7 @@ from staffbooking_adapters.testing.builders import (
     next_revision,
 )
 from staffbooking_adapters.testing.store.base import StoreContract, count_due_work, read_store
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.bookings.alerts import Alert
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
@@ -327,9 +328,18 @@ class TransactionsContract(StoreContract):
         keys = await read_store(store, lambda view: view.accounts.api_keys_of(user.id))
         assert len(keys) == POLICY.max_active_keys
 
-    @pytest.mark.parametrize("party", ["customer_id", "companion_id", "booked_by"])
-    async def test_a_disabled_party_cannot_be_booked(self, store, party):
-        """A booking added while a party is being disabled raises PARTY_DISABLED."""
+    @pytest.mark.parametrize(
+        ("party", "changes"),
+        [
+            ("customer_id", {"disabled_at": NOW}),
+            ("companion_id", {"disabled_at": NOW}),
+            ("booked_by", {"disabled_at": NOW}),
+            ("customer_id", {"role": Role.ADMIN}),
+        ],
+    )
+    async def test_a_lost_party_cannot_be_booked(self, store, party, changes):
+        """A booking added while a party is being disabled, or its customer gets another role,
+        raises PARTY_DISABLED."""
         users = [await add_user(store), await add_user(store)]
         companion = await add_companion(store)
         parties = {
@@ -340,19 +350,26 @@ class TransactionsContract(StoreContract):
         booking = make_booking(id=await next_booking_id(store), **parties)
         tasks = []
 
-        async def disable(tx):
+        async def change(tx):
             user = await tx.accounts.lock_user(parties[party])
-            await tx.accounts.save_user(evolve(user, disabled_at=NOW))
+            await tx.accounts.save_user(evolve(user, **changes))
             tasks.append(asyncio.create_task(store.add_booking(make_booking_write(booking))))
             for _ in range(200):  # Time for a booking that does not wait for the lock.
                 await tx.accounts.user(user.id)
                 await asyncio.sleep(0)
 
-        await store.run_transaction(disable)
+        await store.run_transaction(change)
         with pytest.raises(ConstraintViolated) as caught:
             await tasks[0]
         assert caught.value.constraint == PARTY_DISABLED
         assert await read_store(store, lambda view: view.bookings.booking(booking.id)) is None
+
+    @pytest.mark.parametrize("role", Role)
+    async def test_who_books_for_a_customer_has_any_role(self, store, role):
+        """A booking is stored whatever the role of who booked it for the customer."""
+        booker = await add_user(store, role=role)
+        booking = await add_booking(store, booked_by=booker.id)
+        assert await read_store(store, lambda view: view.bookings.booking(booking.id)) == booking
 
     async def test_concurrent_bookings_of_a_slot_store_one(self, store):
         """Of ten concurrent overlapping bookings one is stored, and nine raise BOOKING_OVERLAP."""
