@@ -224,7 +224,7 @@ def claims(made: Originals, copier: RowCopier, due: str) -> Mapping[str, Call]:
         ),
         "deliveries held for long": (
             lambda opened: opened.transaction.webhooks.cancel_held_deliveries(
-                now - timedelta(days=7), 100
+                now - timedelta(days=7), now, 100
             )
         ),
         "calendars to read": (

@@ -357,9 +357,11 @@ class WebhooksWritePort(WebhooksReadPort, Protocol):
         how many. What is left is continued as by `hold_deliveries`."""
         ...
 
-    async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
-        """Cancel up to `limit` deliveries that are held since `held_before` or earlier; how
-        many."""
+    async def cancel_held_deliveries(self, held_before: datetime, now: datetime, limit: int) -> int:
+        """Cancel up to `limit` deliveries that are held since `held_before` or earlier; how many.
+        Locks their endpoints in the order of ids. The deliveries that waited for them are released
+        as by `release_waiting_deliveries`, and each endpoint is due with its first pending one, or
+        now where that is overdue."""
         ...
 
 

@@ -349,7 +349,7 @@ class WebhooksWriter(WebhooksReader):
         self._schedule_next_batch(endpoint_id, now)
         return len(unfinished)
 
-    async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
+    async def cancel_held_deliveries(self, held_before: datetime, now: datetime, limit: int) -> int:
         state = self._tx.state
         held = [
             (row.delivery.held_at, row.delivery.id)
@@ -358,6 +358,9 @@ class WebhooksWriter(WebhooksReader):
         ]
         late = [state.deliveries[delivery_id] for _, delivery_id in sorted(held)[:limit]]
         queue.cancel_deliveries(state, late)
+        await self.release_waiting_deliveries([row.delivery.id for row in late])
+        for endpoint_id in {row.delivery.endpoint_id for row in late}:
+            self._schedule_next_batch(endpoint_id, now)
         return len(late)
 
     def _schedule_next_batch(self, endpoint_id: int, now: datetime) -> None:

@@ -232,15 +232,32 @@ CANCEL_DELIVERIES = Statement(
 )
 
 
+_IS_HELD_FOR_LONG = and_(
+    is_held_delivery, deliveries.c.held_at <= bindparam("before", type_=Instant)
+)
+_LONGEST_HELD = (deliveries.c.held_at, deliveries.c.id)
+
+
+@cache
+def lock_holding_endpoints_statement(limit: int) -> Statement:
+    """Locks the endpoints of the first `limit` deliveries that are held for long."""
+    first = select(deliveries.c.endpoint_id).where(_IS_HELD_FOR_LONG).order_by(*_LONGEST_HELD)
+    holding = first.limit(limit).cte("holding")
+    return Statement(
+        select(endpoints.c.id)
+        .where(endpoints.c.id.in_(select(holding.c.endpoint_id)))
+        .order_by(endpoints.c.id)
+        .with_for_update(key_share=True)
+    )
+
+
 @cache
 def cancel_held_deliveries_statement(limit: int) -> Statement:
     return Statement(
         claim_rows(
             deliveries,
-            is_due=and_(
-                is_held_delivery, deliveries.c.held_at <= bindparam("before", type_=Instant)
-            ),
-            order_by=(deliveries.c.held_at, deliveries.c.id),
+            is_due=and_(_IS_HELD_FOR_LONG, in_array(deliveries.c.endpoint_id, "endpoint_ids")),
+            order_by=_LONGEST_HELD,
             limit=limit,
             values=_CANCELLED_VALUES,
             returning=(deliveries.c.id,),
@@ -392,12 +409,21 @@ class WebhooksWriter(WebhooksReader):
         await self._reschedule_endpoints(RESCHEDULE_ENDPOINTS, [endpoint_id], now)
         return cancelled
 
-    async def cancel_held_deliveries(self, held_before: datetime, limit: int) -> int:
-        return len(
-            await self.connection.fetch_all(
-                cancel_held_deliveries_statement(min(limit, MAX_CLAIM_SIZE)), before=held_before
-            )
+    async def cancel_held_deliveries(self, held_before: datetime, now: datetime, limit: int) -> int:
+        limit = min(limit, MAX_CLAIM_SIZE)
+        # Under the lock, no other transaction makes a delivery wait for one that is cancelled here.
+        locked = await self.connection.fetch_all(
+            lock_holding_endpoints_statement(limit), before=held_before
         )
+        if not locked:
+            return 0
+        endpoint_ids = [endpoint_id for (endpoint_id,) in locked]
+        cancelled = await self.connection.fetch_all(
+            cancel_held_deliveries_statement(limit), before=held_before, endpoint_ids=endpoint_ids
+        )
+        await self.release_waiting_deliveries([delivery_id for (delivery_id,) in cancelled])
+        await self._reschedule_endpoints(RESCHEDULE_ENDPOINTS, endpoint_ids, now)
+        return len(cancelled)
 
 
 def _endpoint_params(endpoint: WebhookEndpoint) -> dict[str, Any]:

@@ -317,11 +317,12 @@ async def _resume_endpoint(ports: Ports, endpoint_id: int, now: datetime) -> int
 
 
 async def cancel_held_deliveries(ports: Ports) -> int:
-    """Cancel a batch of deliveries held longer than `policy.webhook_held_retention`; returns their
-    number."""
-    held_before = ports.clock.wall() - ports.policy.webhook_held_retention
+    """Cancel a batch of deliveries held longer than `policy.webhook_held_retention`, so that what
+    waited for them is sent; returns their number."""
+    now = ports.clock.wall()
+    held_before = now - ports.policy.webhook_held_retention
     return await ports.store.run_transaction(
-        lambda tx: tx.webhooks.cancel_held_deliveries(held_before, _PUBLISH_BATCH_SIZE)
+        lambda tx: tx.webhooks.cancel_held_deliveries(held_before, now, _PUBLISH_BATCH_SIZE)
     )
 
 

@@ -214,6 +214,7 @@ WEBHOOKS = {
     "deliveries that wait no longer": webhooks_order.RELEASE_WAITING_DELIVERIES,
     "resumed deliveries": webhooks_writer.RESUME_DELIVERIES,
     "cancelled deliveries": webhooks_writer.CANCEL_DELIVERIES,
+    "endpoints that hold for long": webhooks_writer.lock_holding_endpoints_statement(100),
     "deliveries held for long": webhooks_writer.cancel_held_deliveries_statement(100),
     "old deliveries": pruning.DELETE_OLD_DELIVERIES,
     "old inquiries": pruning.DELETE_OLD_INQUIRIES,

@@ -25,6 +25,7 @@ from staffbooking_adapters.testing.builders import (
     add_booking,
     add_subscriber,
     add_user,
+    make_lease,
 )
 from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
@@ -39,6 +40,7 @@ from staffbooking_adapters.testing.store.webhooks.delivery_helpers import (
     STATUS_HELD,
     STATUS_PENDING,
     deliveries_of,
+    find_delivery,
     next_batch_time,
     succeeded,
 )
@@ -280,6 +282,31 @@ async def test_holding_and_resuming_see_a_delivery_that_is_being_added(postgres,
     (delivery,) = await deliveries_of(one, endpoint)
     expected = (STATUS_HELD, None) if change == "hold_deliveries" else (STATUS_PENDING, NOW)
     assert (delivery.status, await next_batch_time(one)) == expected
+
+
+async def test_a_cancellation_sees_a_delivery_that_begins_to_wait(postgres):
+    """The cancellation of a delivery that was held for too long waits for the claim of its
+    endpoint, and releases what that claim made to wait."""
+    one, other = postgres
+    endpoint, booking = await add_endpoint(one, ordered=True), await add_booking(one)
+    await add_delivery(
+        one, endpoint, await add_event(one, booking), status=STATUS_HELD, held_at=NOW - LEASE
+    )
+    later = await add_delivery(one, endpoint, await add_event(one, booking))
+
+    async def claim(tx):
+        (batch,) = await tx.webhooks.claim_batches(NOW, make_lease(NOW), 1, 16, degraded=False)
+        await tx.webhooks.release_endpoints([endpoint.id], NOW)
+        return batch.due_deliveries
+
+    async def cancel():
+        return await other.run_transaction(
+            lambda tx: tx.webhooks.cancel_held_deliveries(NOW - LEASE, NOW, 10)
+        )
+
+    assert await run_concurrently(postgres, claim, cancel) == ((), 1)
+    assert (await find_delivery(one, later)).status is STATUS_PENDING
+    assert await next_batch_time(one) == NOW
 
 
 async def test_each_event_is_sent_once_to_each_endpoint(ports):

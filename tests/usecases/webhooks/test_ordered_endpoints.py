@@ -7,8 +7,8 @@ import json
 import pytest
 
 from staffbooking_adapters.testing.builders import add_booking, add_companion
-from staffbooking_adapters.testing.builders_webhooks import add_event
-from staffbooking_core.domain.webhooks.deliveries import WebhookEndpoint
+from staffbooking_adapters.testing.builders_webhooks import add_delivery, add_event
+from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, WebhookEndpoint
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.representations.webhooks import delivery_record
 from staffbooking_core.usecases.webhooks import deliveries, endpoints
@@ -113,6 +113,25 @@ async def test_order_may_be_asked_for_later(post: WebhookScenario) -> None:
     await add_booking_events(post, endpoint, 3)
     await set_ordered(post, endpoint, True)
     assert await post.deliver() == 1
+
+
+async def test_what_waits_for_a_held_event_is_sent_once_that_is_given_up(
+    post: WebhookScenario,
+) -> None:
+    """When an event is cancelled since it was held for a week, the next one of its booking is
+    sent."""
+    endpoint = await post.add_endpoint(ordered=True)
+    post.set_response(endpoint, 200)
+    store, owner = post.ports.store, await post.owner_of(endpoint)
+    booking = await add_booking(store, await add_companion(store), owner)
+    events = [await add_event(store, booking) for _ in range(2)]
+    held_at = post.clock.wall() - post.ports.policy.webhook_held_retention
+    await add_delivery(store, endpoint, events[0], status=DeliveryStatus.HELD, held_at=held_at)
+    await deliveries.publish_events(post.ports)
+    assert await post.deliver() == 0
+    assert await deliveries.cancel_held_deliveries(post.ports) == 1
+    assert await post.deliver() == 1
+    assert sequences(post) == [events[1].sequence]
 
 
 async def test_resumed_deliveries_keep_their_order(post: WebhookScenario) -> None:

@@ -191,7 +191,7 @@ class HeldDeliveriesContract(StoreContract):
         async def cancel(limit):
             before = NOW - 2 * HOUR
             return await store.run_transaction(
-                lambda unit: unit.webhooks.cancel_held_deliveries(before, limit)
+                lambda unit: unit.webhooks.cancel_held_deliveries(before, NOW, limit)
             )
 
         async def statuses():

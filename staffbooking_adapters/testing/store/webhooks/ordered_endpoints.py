@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.testing.builders import NOW, SECOND, add_booking, make_lease
+from staffbooking_adapters.testing.builders import DAY, NOW, SECOND, add_booking, make_lease
 from staffbooking_adapters.testing.builders_webhooks import (
     add_delivery,
     add_endpoint,
@@ -16,6 +16,7 @@ from staffbooking_adapters.testing.store.base import StoreContract, read_store
 from staffbooking_adapters.testing.store.webhooks.delivery_helpers import (
     find_deliveries,
     hold_endpoint,
+    next_batch_time,
     resume_endpoint,
     save_deliveries,
     succeeded,
@@ -131,6 +132,21 @@ class OrderedEndpointsContract(StoreContract):
         assert await resume_endpoint(store, endpoint) == 3
         assert await claim(store, endpoint) == [first.id]
         assert await statuses(store, second, third) == [WAITING, WAITING]
+
+    async def test_the_cancellation_of_a_held_one_releases_the_next(self, store):
+        """A delivery that is cancelled since it was held for too long releases the next one of its
+        booking, with which the endpoint is due, and no later one."""
+        endpoint = await add_endpoint(store, ordered=True)
+        first, second, third = await add_line(store, endpoint)
+        await save_deliveries(store, evolve(first, status=HELD, held_at=NOW - DAY))
+        assert await claim(store, endpoint) == []
+        assert await statuses(store, second, third) == [WAITING, WAITING]
+        cancelled = await store.run_transaction(
+            lambda tx: tx.webhooks.cancel_held_deliveries(NOW - DAY, LATER, 10)
+        )
+        assert (cancelled, await next_batch_time(store, LATER)) == (1, LATER)
+        assert await statuses(store, second, third) == [PENDING, WAITING]
+        assert await claim(store, endpoint, LATER) == [second.id]
 
     async def test_waiting_deliveries_are_cancelled_with_their_endpoint(self, store):
         """Cancelling an endpoint's deliveries cancels those that wait too, and they are counted as
