@@ -56,7 +56,8 @@ class OperationsWritePort(OperationsReadPort, Protocol):
 
         Of each booking only an operation that no earlier unfinished one blocks
         (`Operation.blocks`) is given, whatever its kind, and none while another lease on one of
-        its operations runs: at most one operation runs per booking.
+        its operations runs. Two claims at the same moment may get a refund and the payment that
+        it overtakes; otherwise at most one operation runs per booking.
         """
         ...
 

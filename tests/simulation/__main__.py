@@ -126,7 +126,9 @@ def _print_failure(seed: int, given: argparse.Namespace) -> None:
     plan, outcome = (plan, run(plan)) if given.plain else shrink(plan, run)
     violation = outcome.violations[0]
     if given.save is not None:
-        _print(f"saved: {save_regression(given.save, Regression(violation, given.store, plan))}")
+        # The other lines of a traceback have paths of this machine.
+        regression = Regression(violation.strip().splitlines()[-1], given.store, plan)
+        _print(f"saved: {save_regression(given.save, regression)}")
     _print("\n".join([*outcome.log_lines, f"seed {seed}: {violation}"]))
 
 

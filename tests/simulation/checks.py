@@ -58,7 +58,7 @@ class InvariantChecks:
     async def _promise_faults(self, booking: Booking) -> list[str]:
         scene = self._scenarios.scene
         found = [*find_broken_promises(booking, await scene.now())]
-        found += await find_missing_events(scene.ports, booking)
+        found += await find_missing_events(scene.ports, booking.id)
         return [f"booking {booking.id}: {fault}" for fault in found]
 
     async def _endpoint_faults(self) -> list[str]:

@@ -93,16 +93,19 @@ def _is_made_in_the_history(booking: Booking) -> bool:
     return booking.created_at >= NOW
 
 
-async def find_missing_events(ports: Ports, booking: Booking) -> Iterator[str]:
+async def find_missing_events(ports: Ports, booking_id: int) -> Iterator[str]:
     """Checks that each version of a booking has an event (I3, CONTRACT 10)."""
     async with ports.store.read_view() as view:
-        # Read again with its events: it may have changed since the caller read it.
-        current = await view.bookings.booking(booking.id) or booking
-        events = len(await view.bookings.events_of(booking.id))
-    is_wrong = _is_made_in_the_history(current) and (
-        events != current.events or events < current.version
+        while True:  # A view is no snapshot: the booking may change before its events are read.
+            booking = await view.bookings.booking(booking_id)
+            events = len(await view.bookings.events_of(booking_id))
+            if await view.bookings.booking(booking_id) == booking:
+                break
+    assert booking is not None
+    is_wrong = _is_made_in_the_history(booking) and (
+        events != booking.events or events < booking.version
     )
-    return iter([f"{events} events of version {current.version}"] if is_wrong else [])
+    return iter([f"{events} events of version {booking.version}"] if is_wrong else [])
 
 
 async def find_missing_notifications(ports: Ports, bookings: Sequence[Booking]) -> list[str]:

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent / "regressions"
 @frozen
 class Regression:
     found: str
-    """The violation."""
+    """The violation, in one line."""
     store: str
     plan: Plan
 

@@ -141,7 +141,7 @@ async def test_guessing_is_throttled(world: HttpDeployment) -> None:
 @pytest.mark.parametrize("path", ["/auth/login", "/auth/register"])
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "", f"{BASE_URL}.evil.example"])
 async def test_a_foreign_origin_is_403(world: HttpDeployment, path: str, origin: str) -> None:
-    """Login and registration with a foreign Origin header are 403."""
+    """Login and registration with a foreign Origin header are 403, with the service's address."""
     answer = await world.client(origin=origin).post(path, json=SIGN_IN)
     assert error_body(answer, 403, "foreign_origin")["error"].endswith(f"not from {BASE_URL}")
 

@@ -173,14 +173,16 @@ async def test_refused_inquiries_spend_nothing(world: HttpDeployment) -> None:
     for subject in ("First", "Second"):
         sent = await client.post(CONTACT, data={**INQUIRY, "subject": subject})
         assert sent.status_code == 303
-    refused = await client.post(CONTACT, data=INQUIRY)
+    refused = await client.post(CONTACT, data=INQUIRY, headers={"accept": "text/html"})
     assert (refused.status_code, "Try again in 60 minutes" in refused.text) == (429, True)
     assert "Hello" in refused.text
     assert len(await inquiries.list_inquiries(world.ports)) == 2
 
 
 async def test_foreign_pages_send_no_inquiry(world: HttpDeployment) -> None:
-    """A form of another site is refused."""
+    """A form of another site is refused, with the address of the service."""
     client = world.client(origin="https://other.example")
-    assert (await client.post(CONTACT, data=INQUIRY)).status_code == 403
+    refused = await client.post(CONTACT, data=INQUIRY, headers={"accept": "text/html"})
+    assert refused.status_code == 403
+    assert f"Open {world.ports.policy.base_url} instead." in words(refused.text)
     assert not await inquiries.list_inquiries(world.ports)

@@ -22,6 +22,7 @@ from staffbooking_http.server import http_protocol, server
 from staffbooking_http.server.listening import open_listening_socket
 from staffbooking_http.server.server import serve, serve_maintenance
 from tests.http.deployment import HttpDeployment, error_body, json_body
+from tests.support.required_tools import skip_or_fail
 
 pytestmark = pytest.mark.anyio
 
@@ -246,9 +247,10 @@ async def test_a_request_in_progress_is_completed(world: HttpDeployment) -> None
     error_body(found[0], 401, "unauthenticated")
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 def test_all_addresses_are_those_of_ipv4_too() -> None:
     """A socket on `::` accepts connections over IPv6 and IPv4."""
+    if not socket.has_dualstack_ipv6():
+        skip_or_fail("ipv6", "IPv6", "this machine has no IPv6")
     with open_listening_socket("::", 0) as listening:
         port = listening.getsockname()[1]
         for host in ("::1", "127.0.0.1"):
