@@ -52,10 +52,10 @@ async def test_the_clock_is_a_page_to_browsers_only(world: HttpDeployment) -> No
 
 
 async def test_messages_are_of_today_by_the_services_clock(world: HttpDeployment) -> None:
-    """In a sandbox with a sample, pages of messages tell scripts the time of the service's clock,
+    """In a sandbox with a sample, pages with messages tell scripts the time of the service's clock,
     which stamps messages and may be ahead of the reader's."""
     conversation, customer, _ = await met(world, "Hello")
-    paths = ("/conversations", f"/conversations/{conversation['id']}")
+    paths = ("/", "/conversations", f"/conversations/{conversation['id']}")
     assert not any(["data-now" in (await customer.get(path)).text for path in paths])
     await mark(world, world.customer.id)
     world.restart()

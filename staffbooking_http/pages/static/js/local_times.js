@@ -12,7 +12,7 @@ export function showLocalTimes(root) {
       instant.toLocaleString(language, { timeZone, dateStyle: "short", timeStyle: "short" });
     if (format(zone) === format(own)) continue;
     const shown = instant.toLocaleString(language, {
-      weekday: "short", hour: "2-digit", minute: "2-digit",
+      weekday: "short", hour: "numeric", minute: "2-digit",
     });
     element.title = `${shown} (${own.split("/").pop().replaceAll("_", " ")})`;
   }

@@ -1,15 +1,14 @@
 // Times of messages in the reader's own zone: `clock` 18:05, `day` today, yesterday or a date,
 // `short` whichever of them is shorter.
-const { lang } = document.documentElement;
+const { lang, dataset } = document.documentElement;
 const language = navigator.language.startsWith(lang) ? navigator.language : lang;
 const format = (options) => new Intl.DateTimeFormat(language, options);
-const clock = format({ hour: "2-digit", minute: "2-digit" });
+const clock = format({ hour: "numeric", minute: "2-digit" });
 const day = format({ weekday: "long", day: "numeric", month: "long" });
 const shortDay = format({ day: "numeric", month: "short" });
 const full = format({ dateStyle: "full", timeStyle: "short" });
 // The clock of a sandbox, which stamps messages, may be ahead of the reader's.
-const serviceNow = document.querySelector("[data-now]")?.dataset.now;
-const ahead = serviceNow ? Date.parse(serviceNow) - Date.now() : 0;
+const ahead = dataset.now ? Date.parse(dataset.now) - Date.now() : 0;
 const near = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
 
 export function showTimes(root) {
