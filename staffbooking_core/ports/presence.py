@@ -54,9 +54,12 @@ class PresenceWritePort(PresenceReadPort, Protocol):
         user; nothing happens where the node has none of theirs."""
         ...
 
-    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
+    async def set_connections(
+        self, node: str, connections: Mapping[int, int], now: datetime
+    ) -> None:
         """Replace the number of connections of each user at a node. A user with 0 stays online as
-        long as the node lives."""
+        long as the node lives. The `last_seen` of users who are left out but had connections there
+        becomes `now`, except of erased ones."""
         ...
 
     async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:

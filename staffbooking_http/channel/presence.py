@@ -17,8 +17,9 @@ class Presence:
 
     1. Each connection is added to the store's count, and removed when it ends.
     2. If the store fails to answer a change, the user's count is doubtful.
-    3. The next heartbeat then recounts all users of the process. If connections change
-       during the recount, the heartbeat after it recounts again.
+    3. The next heartbeat then recounts all users of the process, and stores as departed whom it
+       does not count any more. If connections change during the recount, the heartbeat after it
+       recounts again.
     """
 
     def __init__(self, ports: Ports) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -67,6 +67,12 @@ class PresenceScene:
             await self.here.send_heartbeat()
         self.store.fault = None
 
+    async def claim_departed_users(self) -> Sequence[int]:
+        now = self.ports.clock.wall()
+        return await self.store.run_transaction(
+            lambda tx: tx.presence.claim_departed_users(now, 10)
+        )
+
     async def fill_connections(self) -> int:
         """Add connections of Mia up to the limit; returns their number."""
         for count in range(POLICY.max_connections + 1):
@@ -122,6 +128,31 @@ async def test_a_lost_connection_is_broadcast_as_offline(case: PresenceScene) ->
     await case.here.broadcast_departures()
 
     assert case.broadcasts_of_mia == [True, False]
+
+
+async def test_a_lost_departure_is_seen_by_the_recount(case: PresenceScene) -> None:
+    """A user whose connection could not be removed is claimed as departed after the next
+    heartbeat."""
+    await case.here.add_connection(case.mia)
+    await case.fail_to_remove()
+    await case.here.send_heartbeat()
+
+    assert await case.claim_departed_users() == [case.mia]
+
+
+async def test_a_departure_that_a_recount_overtakes_is_seen(case: PresenceScene) -> None:
+    """A user whose connection is removed while a recount commits is claimed as departed."""
+    await case.here.add_connection(case.mia)
+    await case.here.add_connection(case.mia)
+    await case.fail_to_remove()
+    case.store.before = pause = PauseHook()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(case.here.remove_connection, case.mia)
+        await pause.reached.wait()
+        await case.here.send_heartbeat()
+        pause.released.set()
+
+    assert await case.claim_departed_users() == [case.mia]
 
 
 async def test_a_failed_addition_is_not_counted(case: PresenceScene) -> None:

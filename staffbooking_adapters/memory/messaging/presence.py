@@ -62,9 +62,13 @@ class PresenceWriter(PresenceReader):
             connections[user_id, node] = count - 1
         _set_last_seen(self.tx.state, user_id, now)
 
-    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
+    async def set_connections(
+        self, node: str, connections: Mapping[int, int], now: datetime
+    ) -> None:
         state = self.tx.state
-        _drop_connections(state, node)
+        for user_id in _drop_connections(state, node):
+            if user_id not in connections:
+                _set_last_seen(state, user_id, now)
         for user_id, count in connections.items():
             state.connection_counts[user_id, node] = count
 

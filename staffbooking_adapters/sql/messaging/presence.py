@@ -5,6 +5,7 @@
    so that concurrent connections cannot exceed the limit.
 3. A closed connection decrements the count, deletes the row at zero and saves the time as
    last seen. Nothing is saved of an erased user, whose connections close after the erasure.
+   A recount of a node does the same for users who have no connections there any more.
 4. Nodes with an expired lease are deleted with their connections. The end of the lease is
    saved as the time their users were last seen.
 5. A user is online while a node with an unexpired lease has a connection of theirs. Readers
@@ -143,7 +144,9 @@ RENEW_NODE_LEASE = Statement(
 ADD_NODE = Statement(insert(channel_nodes).values(id=_NODE_ID, lease_until=_LEASE_UNTIL))
 
 DELETE_NODE_CONNECTIONS = Statement(
-    delete(channel_connections).where(channel_connections.c.node == _NODE_ID)
+    delete(channel_connections)
+    .where(channel_connections.c.node == _NODE_ID)
+    .returning(channel_connections.c.user_id)
 )
 _CONNECTION_COUNT_ROWS = array_rows("counted", user_id=("user_ids", BigInt), n=("counts", BigInt))
 _UPSERT_CONNECTION_COUNTS = upsert(channel_connections).from_select(
@@ -223,10 +226,15 @@ class PresenceWriter(PresenceReader):
             await self.connection.execute(DELETE_CONNECTION, user_id=user_id, node=node)
         await self._save_last_seen({user_id: now})
 
-    async def set_connections(self, node: str, connections: Mapping[int, int]) -> None:
-        await self.connection.execute(DELETE_NODE_CONNECTIONS, node=node)
+    async def set_connections(
+        self, node: str, connections: Mapping[int, int], now: datetime
+    ) -> None:
+        rows = await self.connection.fetch_all(DELETE_NODE_CONNECTIONS, node=node)
         params = {"user_ids": list(connections), "counts": list(connections.values())}
         await self.connection.execute(SAVE_CONNECTION_COUNTS, node=node, **params)
+        await self._save_last_seen(
+            {user_id: now for (user_id,) in rows if user_id not in connections}
+        )
 
     async def delete_expired_nodes(self, now: datetime, limit: int) -> Sequence[int]:
         node_rows = await self.connection.fetch_all(

@@ -174,7 +174,7 @@ async def heartbeat(
     async def unit(tx: Transaction) -> HeartbeatResult:
         is_alive = await tx.presence.renew_node_lease(node, now + ports.policy.presence_lease)
         if is_recount or not is_alive:
-            await tx.presence.set_connections(node, connections)
+            await tx.presence.set_connections(node, connections, now)
         return HeartbeatResult(
             not is_alive, await tx.presence.delete_expired_nodes(now, _CHANNEL_BATCH_SIZE)
         )
@@ -186,12 +186,12 @@ async def heartbeat(
 async def stop_node(ports: Ports, node: str, user_ids: Iterable[int]) -> None:
     """Remove a stopping node's connections at once, so that its users can connect elsewhere; its
     lease lasts for the grace period, within which users who reconnect stay online for others."""
-    until = ports.clock.wall() + ports.policy.presence_grace_period
+    now = ports.clock.wall()
     connections = dict.fromkeys(user_ids, 0)
 
     async def unit(tx: Transaction) -> None:
-        await tx.presence.set_connections(node, connections)
-        await tx.presence.renew_node_lease(node, until)
+        await tx.presence.set_connections(node, connections, now)
+        await tx.presence.renew_node_lease(node, now + ports.policy.presence_grace_period)
 
     await ports.store.run_transaction(unit)
 

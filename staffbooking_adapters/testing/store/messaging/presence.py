@@ -67,13 +67,20 @@ async def disconnect(store, user_id, node="a", now=NOW):
     await store.run_transaction(lambda unit: unit.presence.remove_connection(user_id, node, now))
 
 
-async def restore(store, connections, node="a"):
-    await store.run_transaction(lambda unit: unit.presence.set_connections(node, connections))
+async def restore(store, connections, node="a", now=NOW):
+    await store.run_transaction(lambda unit: unit.presence.set_connections(node, connections, now))
 
 
 async def delete_expired(store, now=LEASE_END, limit=10):
     return list(
         await store.run_transaction(lambda unit: unit.presence.delete_expired_nodes(now, limit))
+    )
+
+
+async def departed(store, seen_before):
+    """The users who are claimed as departed."""
+    return list(
+        await store.run_transaction(lambda unit: unit.presence.claim_departed_users(seen_before, 9))
     )
 
 
@@ -263,11 +270,11 @@ class PresenceContract(StoreContract):
         assert await last_seen(store, three) == FINE
 
     async def test_the_last_seen_time_of_an_erased_user_is_not_kept(self, store):
-        """Connections that close after their user was erased, or whose node expires, leave no
-        last-seen time."""
-        await renew(store, "a", "b")
+        """Connections that close after their user was erased, are dropped, or whose node expires,
+        leave no last-seen time."""
+        await renew(store, "a", "b", "c")
         user = await add_user(store)
-        for node in ("a", "b"):
+        for node in ("a", "b", "c"):
             await connect(store, user.id, node)
         erased = evolve(user, erased_at=NOW)
 
@@ -277,6 +284,7 @@ class PresenceContract(StoreContract):
 
         await store.run_transaction(erase)
         await disconnect(store, user.id)
+        await restore(store, {}, "c")
         assert await delete_expired(store) == [user.id]
         assert await last_seen(store, user.id, LEASE_END) is None
 
@@ -320,6 +328,16 @@ class PresenceContract(StoreContract):
         await disconnect(store, three, "b")
         await restore(store, {}, "count")
         assert await online(store, *users) == []
+
+    async def test_a_user_dropped_by_setting_connections_departs(self, store, users):
+        """Setting a node's connections sets the last-seen time of the node's users who have none
+        any more, who are then claimed as departed, and of nobody else."""
+        one, two, three = users
+        for user_id, node in ((one, "a"), (two, "a"), (three, "b")):
+            await connect(store, user_id, node)
+        await restore(store, {two: 1}, now=FINE)
+        assert await last_seen(store, one) == FINE
+        assert await departed(store, FINE) == [one]
 
     async def test_a_user_set_with_no_connections_is_online_until_the_lease_ends(
         self, store, users
