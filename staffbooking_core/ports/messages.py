@@ -186,8 +186,8 @@ class MessagesWritePort(MessagesReadPort, Protocol):
         self, message_ids: Sequence[int], now: datetime
     ) -> Sequence[UnreadMessage]:
         """These messages, each for every participant but the sender who has not read it, is not
-        connected, and has read the conversation since the last notification; by message id, then
-        user id. `now` is wall time."""
+        connected, and has read the conversation since the last notification; except users who muted
+        `new_message` or are disabled. By message id, then user id. `now` is wall time."""
         ...
 
     async def missed_messages(

@@ -32,6 +32,7 @@ from staffbooking_core.domain.messaging.conversations import (
     NewMessage,
     last_readable_id,
 )
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import CustomerCompanionPair, UnreadMessage
 
@@ -279,6 +280,7 @@ class MessagesWriter(MessagesReader):
             for member in state.conversations[conversation_id].conversation.participants
             if member.user_id != message.sender_id
             and member.read_id < message.id
+            and _gets_emails(state, member.user_id)
             and (state.last_notified_messages.get((conversation_id, member.user_id)) or 0)
             <= member.read_id
         ]
@@ -357,6 +359,13 @@ def _message_ids_between(
     if row is None or not row.is_open or message_ids is None:
         return ()
     return message_ids[bisect_right(message_ids, after_id) : bisect_right(message_ids, last_id)]
+
+
+def _gets_emails(state: MemoryState, user_id: int) -> bool:
+    """Whether a user is enabled and has not muted e-mails about messages."""
+    user, muted_kinds = state.users.get(user_id), state.muted_kinds.get(user_id) or ()
+    is_disabled = user is not None and user.disabled_at is not None
+    return not is_disabled and NotificationKind.NEW_MESSAGE not in muted_kinds
 
 
 def _messages_by_id(state: MemoryState, message_ids: Iterable[int]) -> list[Message]:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -35,8 +36,10 @@ from staffbooking_adapters.sql.messaging.conversation_queries import (
     to_message,
 )
 from staffbooking_adapters.sql.messaging.reader import NOTIFIED_MESSAGES_COUNTER, MessagesReader
+from staffbooking_adapters.sql.schema.accounts import users
 from staffbooking_adapters.sql.schema.bookings import counters
 from staffbooking_adapters.sql.schema.messaging import conversation_members, conversations, messages
+from staffbooking_adapters.sql.schema.notifications import mutes
 from staffbooking_core.domain.accounts.users import full_name
 from staffbooking_core.domain.messaging.conversations import (
     Conversation,
@@ -45,6 +48,7 @@ from staffbooking_core.domain.messaging.conversations import (
     Message,
     NewMessage,
 )
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import CustomerCompanionPair, UnreadMessage
 
 # Conversations ----------------------------------------------------------------------------
@@ -185,12 +189,21 @@ SAVE_NOTIFIED_MESSAGE_ID = Statement(
     update(counters).values(value=_MESSAGE_ID).where(_IS_NOTIFIED_MESSAGES_COUNTER)
 )
 _IS_IN_CONVERSATION = conversation_members.c.conversation_id == messages.c.conversation_id
+_HAS_MUTED_MESSAGES = exists().where(
+    mutes.c.user_id == conversation_members.c.user_id,
+    mutes.c.kind == NotificationKind.NEW_MESSAGE,
+)
+_IS_DISABLED = exists().where(
+    users.c.id == conversation_members.c.user_id, users.c.disabled_at.is_not(None)
+)
 _IS_UNREAD_AND_UNNOTIFIED = and_(
     conversation_members.c.user_id != messages.c.sender_id,
     conversation_members.c.left_id.is_(None),
     conversation_members.c.read_id < messages.c.id,
     conversation_members.c.told_id <= conversation_members.c.read_id,
     ~is_online(conversation_members.c.user_id),
+    ~_HAS_MUTED_MESSAGES,
+    ~_IS_DISABLED,
 )
 LIST_UNREAD_MESSAGES = Statement(
     select(

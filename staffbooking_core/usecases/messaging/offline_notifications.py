@@ -4,6 +4,7 @@ reads again (CONTRACT 6).
 1. The cursor of the last processed message is locked, so that one worker proceeds at a time.
 2. The next messages are read by id, as far as they are old enough to count as unread.
 3. Recipients who are online, have read them, or were notified since they last read are left out.
+   So are those who get no such e-mails at present, who would count as notified without one.
 4. Notifications and the new cursor are saved in the same transaction.
 5. Recipients who were online are looked at again some time after their last connection ended.
 """

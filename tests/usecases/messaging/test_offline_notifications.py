@@ -107,6 +107,20 @@ async def test_who_reads_is_told_of_what_comes_later(ports: Ports) -> None:
     assert len(await letters(ports)) == 2
 
 
+async def test_what_comes_after_unmuting_is_told(ports: Ports) -> None:
+    """A message that its reader got no e-mail about does not prevent the e-mail about a later one,
+    once the reader wants these e-mails again."""
+    talk = await add_direct(ports.store)
+    reader = talk.companion_id or 0
+    for is_wanted in (False, True):
+        await notifications.set_preferences(
+            ports, reader, {NotificationKind.NEW_MESSAGE: is_wanted}
+        )
+        await add_messages_by(ports.store, talk, "hello", created_at=LONG_AGO)
+        assert await offline_notifications.notify_of_unread_messages(ports) == 1
+        assert len(await letters(ports)) == int(is_wanted)
+
+
 async def test_who_left_without_reading_is_told(ports: Ports) -> None:
     """A message that arrived while its reader was connected is notified some time after the reader
     left, once, unless the reader is back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from attrs import evolve
 
 from staffbooking_adapters.testing.builders import HOUR, NOW
 from staffbooking_adapters.testing.builders_messages import (
@@ -14,6 +15,7 @@ from staffbooking_adapters.testing.builders_messages import (
     save_group_members,
 )
 from staffbooking_adapters.testing.store.base import StoreContract
+from staffbooking_core.domain.notifications.notifications import NotificationKind
 from staffbooking_core.ports import UnreadMessage
 
 
@@ -64,6 +66,22 @@ async def claim(store, seen_before, limit=10):
     return list(
         await store.run_transaction(lambda tx: tx.presence.claim_departed_users(seen_before, limit))
     )
+
+
+async def mute(store, user_id, kind):
+    await store.run_transaction(lambda tx: tx.notifications.mute(user_id, kind))
+
+
+async def mute_messages(store, user_id):
+    await mute(store, user_id, NotificationKind.NEW_MESSAGE)
+
+
+async def disable(store, user_id):
+    async def unit(tx):
+        user = await tx.accounts.lock_user(user_id)
+        await tx.accounts.save_user(evolve(user, disabled_at=NOW))
+
+    await store.run_transaction(unit)
 
 
 class OfflineNotificationsContract(StoreContract):
@@ -136,6 +154,25 @@ class OfflineNotificationsContract(StoreContract):
         await store.run_transaction(connect)
         assert await recipients(store) == []
         await store.run_transaction(lambda tx: tx.presence.renew_node_lease("a", NOW))
+        assert await recipients(store) == [(one.id, conversation.companion_id)]
+
+    @pytest.mark.parametrize("suppress", [mute_messages, disable])
+    async def test_users_who_get_no_emails_are_left_out(self, store, suppress):
+        """Users who muted these notifications, and disabled users, are not notified."""
+        conversation = await add_direct(store)
+        [one] = await add_messages_by(store, conversation, "hello")
+        reader = conversation.companion_id
+        assert (
+            await recipients(store) == await missed(store, [reader], one.id) == [(one.id, reader)]
+        )
+        await suppress(store, reader)
+        assert await recipients(store) == await missed(store, [reader], one.id) == []
+
+    async def test_other_muted_kinds_are_ignored(self, store):
+        """Users who muted other notifications only are notified."""
+        conversation = await add_direct(store)
+        [one] = await add_messages_by(store, conversation, "hello")
+        await mute(store, conversation.companion_id, NotificationKind.PAYOUT)
         assert await recipients(store) == [(one.id, conversation.companion_id)]
 
     async def test_missed_messages_are_those_of_some_users(self, store):
