@@ -19,7 +19,7 @@ from staffbooking_core.domain.companions.booking_limits import (
     DateBounds,
     date_bounds,
 )
-from staffbooking_core.domain.companions.companion import CompanionQuery
+from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_place
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.ports import Ports, ReadView
 from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
@@ -52,6 +52,8 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
     low, high = query.min_price, query.max_price
     if low is not None and high is not None and low > high:
         raise invalid_field("min_price", "must not be above max_price")
+    if query.location and not normalize_place(query.location).strip():
+        return ()  # Accents alone: what is left is part of every place.
     if query.date is None:
         async with ports.store.read_view() as view:
             return (await view.companions.search(query)).summaries

@@ -31,6 +31,13 @@ async def test_only_listed_companions_are_found(scene):
     assert await found(scene) == [scene.staff.user_id]
 
 
+@pytest.mark.parametrize("place", ["\N{COMBINING ACUTE ACCENT}", "\u0301 \u0308"])
+async def test_a_place_of_accents_alone_finds_nobody(scene, place):
+    """A place of which nothing is left without its accents finds nobody."""
+    await add_companion(scene.ports.store, location_city="São Paulo")
+    assert await found(scene, location=place) == []
+
+
 async def test_bounds_the_wrong_way_round_are_refused(scene):
     """A minimum price above the maximum is refused; equal ones are not."""
     assert await found(scene, min_price=10_000, max_price=10_000) == [scene.staff.user_id]
