@@ -23,6 +23,7 @@ from staffbooking_core.domain.payments.payees import Payee
 from staffbooking_core.domain.privacy import has_open_obligations
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.ports import (
+    AccountsWritePort,
     BookingQuery,
     PeopleQuery,
     Ports,
@@ -178,9 +179,10 @@ async def _count_sessions(ports: Ports, view: ReadView, user: User) -> int:
 
 @validated
 async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> User:
-    """Make a customer an operator, or an operator a customer; all sessions of the account end. The
-    webhooks of an operator, whose deliveries are of all bookings, are deleted. Locks the user, the
-    bookings, then the endpoints.
+    """Make a customer an operator, or an operator a customer; all sessions of the account end, and
+    its webhooks are deleted: those of an operator get deliveries of all bookings. The API keys of a
+    new operator, made for their own bookings, are revoked. Locks the user, the bookings, then the
+    endpoints.
 
     Raises NotFound, and RuleBroken `own_role` for the operator's own account, `role_is_fixed` to or
     from the role of a staff member, to which a profile and bookings belong, or `open_bookings`
@@ -188,6 +190,7 @@ async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> Use
     """
     if user_id == actor_id:
         raise RuleBroken("own_role", "Nobody can change their own role")
+    now = ports.clock.wall()
 
     async def unit(tx: Transaction) -> User:
         held = await tx.accounts.lock_user(user_id)
@@ -205,11 +208,18 @@ async def set_role(ports: Ports, user_id: int, role: Role, actor_id: int) -> Use
                     )
             await tx.accounts.save_user(changed)
             await tx.accounts.end_sessions_of(user_id)
-            if held.role is Role.ADMIN:
-                await delete_endpoints_of(tx.webhooks, user_id, ports.clock.wall())
+            if role is Role.ADMIN:
+                await _revoke_keys_of(tx.accounts, user_id, now)
+            await delete_endpoints_of(tx.webhooks, user_id, now)
         return changed
 
     return await ports.store.run_transaction(unit)
+
+
+async def _revoke_keys_of(accounts: AccountsWritePort, owner_id: int, now: datetime) -> None:
+    for each in await accounts.api_keys_of(owner_id):
+        if each.is_active(now):
+            await accounts.revoke_api_key(each.id, now)
 
 
 async def delete_endpoints_of(webhooks: WebhooksWritePort, owner_id: int, now: datetime) -> None:

@@ -277,6 +277,14 @@ async def test_roles_change_between_customers_and_operators(each_world: HttpDepl
     assert (await reload(each_world, person)).role is Role.CUSTOMER
 
 
+async def test_the_page_of_a_new_operator_tells_what_ends(world: HttpDeployment) -> None:
+    """The page says that the keys and webhooks of a customer end with the new role."""
+    admin = await world.signed_in_client(world.admin.id)
+    page = (await admin.get(path(world.stranger, "/role"))).text
+    assert "The API keys of the account stop working." in page
+    assert "The webhooks of the account are deleted." in page
+
+
 async def test_a_key_is_revoked(each_world: HttpDeployment) -> None:
     """A key of a person is revoked; one of another person is not found there."""
     admin = await each_world.signed_in_client(each_world.admin.id)

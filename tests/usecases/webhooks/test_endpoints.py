@@ -165,7 +165,7 @@ async def test_a_deleted_endpoint_forgets_its_secrets(
 
 async def test_the_endpoints_of_a_former_operator_are_deleted(post: WebhookScenario) -> None:
     """Deliveries of other people's bookings are neither sent nor shown once their receiver is no
-    operator, whatever the subscription; a customer who becomes one keeps the endpoints."""
+    operator, whatever the subscription."""
     store = post.ports.store
     operator, other = await add_user(store, role=Role.ADMIN), await add_user(store, role=Role.ADMIN)
     person = await add_subscriber(store)
@@ -185,9 +185,18 @@ async def test_the_endpoints_of_a_former_operator_are_deleted(post: WebhookScena
         assert await post.delivery_statuses(each) == [CANCELLED]
         with pytest.raises(NotFound):
             await delivery_log.list_deliveries(post.ports, former, each.id, 1, 10)
-    kept = await post.add_endpoint(owner=former)
+
+
+async def test_the_endpoints_of_a_new_operator_are_deleted(post: WebhookScenario) -> None:
+    """An endpoint that a customer registered for their own bookings gets no events of others."""
+    operator = await add_user(post.ports.store, role=Role.ADMIN)
+    person = await add_subscriber(post.ports.store)
+    endpoint = await post.add_endpoint(owner=person)
     await people.set_role(post.ports, person.id, Role.ADMIN, operator.id)
-    assert [each.id for each in await endpoints.list_endpoints(post.ports, former)] == [kept.id]
+    await add_event(post.ports.store)
+    await deliveries.publish_events(post.ports)
+    assert await endpoints.list_endpoints(post.ports, person) == []
+    assert await post.delivery_statuses(endpoint) == []
 
 
 @pytest.mark.parametrize("who", ["owner", "operator"])
