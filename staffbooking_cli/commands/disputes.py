@@ -150,7 +150,7 @@ def resolve(
 ) -> None:
     """Resolve a dispute: exactly one of --release, --refund, --split."""
     from staffbooking_core.operator_inputs import ResolutionOutcome
-    from staffbooking_core.usecases.bookings import disputes
+    from staffbooking_core.usecases.bookings import actions, disputes
 
     if release + refund + (split is not None) != 1:
         raise typer.BadParameter("give exactly one of --release, --refund, --split AMOUNT")
@@ -163,17 +163,19 @@ def resolve(
     )
 
     async def work(ports: Ports) -> Booking:
-        amount = _to_minor(ports, split)
+        booking = await actions.get_by_code(ports, code)
+        amount = _to_minor(booking, split)
         return await disputes.resolve_dispute(ports, code, outcome, amount, reason)
 
     booking = run_operator_command(work, "resolve", "dispute", code, reason=reason, by=by)
     render.print_result("booking", booking_record(booking), as_json)
 
 
-def _to_minor(ports: Ports, amount: Decimal | None) -> int:
+def _to_minor(booking: Booking, amount: Decimal | None) -> int:
+    from staffbooking_core.domain.shared.money import Currency
     from staffbooking_core.errors import invalid_field
 
     try:
-        return 0 if amount is None else ports.policy.currency.to_minor(amount)
+        return 0 if amount is None else Currency(booking.currency).to_minor(amount)
     except ValueError as error:
         raise invalid_field("split", str(error)) from None

@@ -6,6 +6,7 @@ from staffbooking_adapters import codec
 from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import Party
+from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.operator_inputs import ResolveDispute
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.administration import (
@@ -75,9 +76,10 @@ async def list_disputes(call: Call, page: int, limit: int) -> Sequence[object]:
 )
 async def resolve_dispute(call: Call, ports: Ports) -> object:
     wanted: ResolveDispute = call.parsed_input
-    share = dispute_cases.customer_share(wanted, ports.policy.currency)
+    disputed = await actions.get_by_code(call.ports, call.path_code())
+    share = dispute_cases.customer_share(wanted, Currency(disputed.currency))
     booking = await disputes.resolve_dispute(
-        *(ports, call.path_code(), wanted.outcome, share, wanted.reason),
+        *(ports, disputed.code, wanted.outcome, share, wanted.reason),
         actor_id=call.user.id,
         allowed_versions=allowed_versions(call),
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
+from staffbooking_core.domain.shared.money import Currency
 from tests.cli.deployment import CliDeployment, add_disputed_booking, add_paid_booking
 
 
@@ -82,6 +84,14 @@ def test_a_dispute_is_resolved(
     deployment.run_json("worker", "--drain")
     assert deployment.run_json("ledger", "check")["faults"] == []
     assert deployment.run_json("disputes", "list")["disputes"] == []
+
+
+def test_a_split_is_in_the_currency_of_the_booking(deployment: CliDeployment, code: str) -> None:
+    """A split counts in the booking's currency, also once the service has another one."""
+    yen = evolve(deployment.ports.policy, currency=Currency("jpy"))
+    deployment.ports = evolve(deployment.ports, policy=yen)
+    booking = deployment.run_json("disputes", "resolve", code, "--split", "50.50")["booking"]
+    assert (booking["currency"], booking["refunded_amount"]) == ("usd", 50.5)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ from typing import Any
 
 import httpx
 import pytest
+from attrs import evolve
 
 from staffbooking_adapters.testing.builders import add_booking, add_user
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.shared.money import Currency
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.memory_deployment import BookingScenario, actor_of
 
@@ -223,6 +225,20 @@ def scene(world: HttpDeployment) -> BookingScenario:
     """The bookings of the deployment's customer and companion."""
     parties = (actor_of(each) for each in (world.customer, world.companion, world.admin))
     return BookingScenario(world.ports, *parties)
+
+
+async def test_a_split_is_in_the_currency_of_the_booking(
+    world: HttpDeployment, scene: BookingScenario
+) -> None:
+    """A split counts in the booking's currency, also once the service has another one."""
+    booking = await scene.completed()
+    await scene.dispute(booking)
+    world.restart(policy=evolve(world.ports.policy, currency=Currency("jpy")))
+    admin = await world.signed_in_client(world.admin.id)
+    path = f"/api/admin/disputes/{booking.code}/resolve"
+    given = {**REASON, "outcome": "split", "amount": 120.5}
+    dispute = json_body(await admin.post(path, json=given))["dispute"]
+    assert dispute["refunded_amount"] == 120.5
 
 
 async def test_a_dispute_is_split(scene: BookingScenario, admin: httpx.AsyncClient) -> None:
