@@ -85,7 +85,8 @@ class Policy:
     payout_deadline: timedelta = 48 * HOUR
     """The time after completion within which every payout is made."""
     payout_alarm: timedelta = 6 * HOUR
-    """Operators are alerted about an open payout this long before its deadline."""
+    """Operators are alerted about an open payout this long before its deadline, at the earliest
+    halfway from its due time."""
 
     # Bookable events (CONTRACT, conventions)
     book_ahead_years: int = 3

@@ -79,7 +79,9 @@ def payout_deadline(due_at: datetime, policy: Policy) -> datetime:
 
 def payout_alarm_time(due_at: datetime, policy: Policy) -> datetime:
     """The time of the alert about a released payout that is not made yet."""
-    return max(due_at, payout_deadline(due_at, policy) - policy.payout_alarm)
+    deadline = payout_deadline(due_at, policy)
+    # A payout that falls due close to its deadline has some time to be made before the alert.
+    return max(due_at + (deadline - due_at) / 2, deadline - policy.payout_alarm)
 
 
 def expiry_time(booking: Booking, policy: Policy) -> datetime:
