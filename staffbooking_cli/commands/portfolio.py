@@ -61,8 +61,18 @@ def approve(item_id: Id, reason: Reason = None, by: By = None, as_json: AsJson =
 
 
 @app.command()
-def reject(item_id: Id, reason: Reason = None, by: By = None, as_json: AsJson = False) -> None:
-    """Reject an item, also an approved one: only its owner can see it."""
+def reject(
+    item_id: Id,
+    reason: Annotated[
+        str | None, typer.Option("--reason", "--note", help="Why, for its owner and the audit.")
+    ] = None,
+    by: By = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reject an item, also an approved one: only its owner can see it, and reads the reason.
+
+    Rejecting it again with another reason changes the reason.
+    """
     _set_status(item_id, "reject", "rejected", reason, by, as_json)
 
 
@@ -79,7 +89,7 @@ def _set_status(
 
     judged = portfolio.PortfolioItemStatus(status)
     item = run_operator_command(
-        lambda ports: approvals.moderate_item(ports, item_id, judged),
+        lambda ports: approvals.moderate_item(ports, item_id, judged, reason),
         act,
         "portfolio_item",
         item_id,

@@ -9,6 +9,7 @@ from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItem, PortfolioItemStatus
 from staffbooking_core.ports import Ports
+from staffbooking_core.usecases.companions import approvals
 from tests.cli.deployment import CliDeployment
 
 
@@ -72,6 +73,14 @@ def test_an_item_is_approved_and_rejected(deployment: CliDeployment) -> None:
         assert changed == {**before, "status": status}
         assert deployment.run_on_ports(shown) == seen
     assert "rejected" in deployment.run_table("portfolio", "reject", item.id)
+
+
+def test_the_owner_of_a_rejected_item_gets_the_reason(deployment: CliDeployment) -> None:
+    """The reason of the command is stored for the item's owner."""
+    item = deployment.run_on_ports(add)
+    deployment.run_json("portfolio", "reject", item.id, "--reason", "Blurred")
+    kept = deployment.run_on_ports(lambda ports: approvals.get_portfolio_item(ports, item.id))
+    assert kept.rejection == "Blurred"
 
 
 def test_an_unknown_item_is_refused(deployment: CliDeployment) -> None:

@@ -206,9 +206,8 @@ async def moderate_item(
     ports: Ports, item_id: int, status: PortfolioItemStatus, reason: str | None = None
 ) -> PortfolioItem:
     """Approve or reject a portfolio item: only approved ones are shown to others, and the owner of
-    a rejected one reads the reason. Repeating a decision changes nothing. Locks the companion.
-    Raises NotFound."""
-    rejection = (reason or "") if status is PortfolioItemStatus.REJECTED else ""
+    a rejected one reads the reason. Repeating a decision changes nothing but the reason, where
+    another one is given. Locks the companion. Raises NotFound."""
 
     async def unit(tx: Transaction) -> PortfolioItem:
         item = await tx.portfolio.portfolio_item(item_id)
@@ -218,10 +217,12 @@ async def moderate_item(
         item = await tx.portfolio.portfolio_item(item_id)
         if companion is None or item is None:
             raise NotFound("Portfolio item")
-        if item.status is not status:
-            item = evolve(item, status=status, rejection=rejection)
-            await tx.portfolio.save_portfolio_item(item)
+        is_rejected = status is PortfolioItemStatus.REJECTED
+        rejection = (reason or item.rejection) if is_rejected else ""
+        decided = evolve(item, status=status, rejection=rejection)
+        if decided != item:
+            await tx.portfolio.save_portfolio_item(decided)
             await tx.companions.save_companion(companion)
-        return item
+        return decided
 
     return await ports.store.run_transaction(unit)

@@ -30,8 +30,8 @@ async def add(scene, actor=None, title="The spring ball", image="photos/ball.jpg
     return await profiles.add_portfolio_item(scene.ports, actor or scene.staff, wanted)
 
 
-async def judge(scene, item, status=PortfolioItemStatus.APPROVED):
-    return await approvals.moderate_item(scene.ports, item.id, status)
+async def judge(scene, item, status=PortfolioItemStatus.APPROVED, reason=None):
+    return await approvals.moderate_item(scene.ports, item.id, status, reason)
 
 
 async def mine(scene):
@@ -215,6 +215,14 @@ async def test_the_same_judgement_again_changes_nothing(scene, status):
     """Repeating a decision changes nothing."""
     item = await add(scene)
     assert await judge(scene, item, status) == await judge(scene, item, status)
+
+
+async def test_the_reason_of_a_rejection_is_corrected(scene):
+    """Another reason for a rejected item replaces the first one; without one the reason stays."""
+    item, rejected = await add(scene), PortfolioItemStatus.REJECTED
+    for given, kept in (("Too dark", "Too dark"), ("Blurred", "Blurred"), (None, "Blurred")):
+        await judge(scene, item, rejected, given)
+        assert [each.rejection for each in await mine(scene)] == [kept]
 
 
 async def test_items_are_paged_by_id(scene):
