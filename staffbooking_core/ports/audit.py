@@ -15,7 +15,8 @@ __all__ = ["ALL_ENTRIES", "AuditFilters", "AuditReadPort", "AuditWritePort"]
 
 @frozen
 class AuditFilters:
-    """Which entries of the audit are wanted; None for all."""
+    """Which entries of the audit are wanted; None for all. Those by an admin or by a name where
+    both are given."""
 
     subject: AuditSubject | None = None
     code: str | None = None

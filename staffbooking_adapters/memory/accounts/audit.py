@@ -56,9 +56,10 @@ class AuditWriter(AuditReader):
 
 def _is_selected(entry: AuditEntry, filters: AuditFilters) -> bool:
     is_about = entry.subject in BOOKING_SUBJECTS and entry.subject_id == filters.code
+    by = [(filters.actor_id, entry.actor_id), (filters.actor, entry.actor)]
+    given = [wanted == actual for wanted, actual in by if wanted is not None]
     return (
         filters.subject in (None, entry.subject)
         and (filters.code is None or is_about)
-        and filters.actor_id in (None, entry.actor_id)
-        and filters.actor in (None, entry.actor)
+        and (not given or any(given))
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from attrs import asdict, frozen
-from sqlalchemy import ColumnElement, Text, and_, bindparam, func, insert, select
+from sqlalchemy import ColumnElement, Text, and_, bindparam, func, insert, or_, select
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.page_size import OFFSET_PARAM, page_size
@@ -42,15 +42,19 @@ _CONDITIONS: Mapping[str, ColumnElement[bool]] = {
         audit.c.subject_id == bindparam("code", type_=Text()),
         audit.c.subject.in_(sorted(BOOKING_SUBJECTS)),
     ),
+}
+_IS_BY: Mapping[str, ColumnElement[bool]] = {
     "actor_id": audit.c.actor_id == bindparam("actor_id", type_=BigInt),
     "actor": audit.c.actor == bindparam("actor", type_=Text()),
 }
-"""The condition of each field of `AuditFilters`."""
+"""The conditions of the fields of `AuditFilters`; of those about the operator one is enough."""
 
 
 @cache
 def newest_audit_entries(size: int, *filters: str) -> Statement:
-    found = _SELECT_NEWEST.where(*(_CONDITIONS[name] for name in filters))
+    found = _SELECT_NEWEST.where(*(_CONDITIONS[name] for name in filters if name in _CONDITIONS))
+    if is_by := [_IS_BY[name] for name in filters if name in _IS_BY]:
+        found = found.where(or_(*is_by))
     return Statement(found.limit(size).offset(OFFSET_PARAM))
 
 

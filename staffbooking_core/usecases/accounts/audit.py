@@ -127,11 +127,9 @@ async def list_audit_entries(
     actor: str | None = None,
 ) -> Sequence[AuditEntry]:
     """A page of the audit, the newest first, up to `limit + 1` entries: about one kind of subject,
-    about the booking with a code, by an admin with an e-mail address or by a name that was given
-    at the command line."""
+    about the booking with a code, by an admin with an e-mail address and by a name that was given
+    at the command line, which may be an address too."""
     async with ports.store.read_view() as view:
         admin = None if actor is None else await view.accounts.user_by_email(actor)
-        filters = AuditFilters(subject, code, actor=actor)
-        if admin is not None:
-            filters = AuditFilters(subject, code, actor_id=admin.id)
+        filters = AuditFilters(subject, code, None if admin is None else admin.id, actor)
         return await view.audit.audit_entries(limit + 1, (page - 1) * limit, filters)

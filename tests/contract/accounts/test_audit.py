@@ -48,8 +48,8 @@ async def test_entries_come_in_pages(store: OpenStore):
 
 
 async def test_entries_are_filtered(store: OpenStore):
-    """Each filter selects entries, and all that are given must hold; a booking's code selects what
-    was done to the booking alone."""
+    """Each filter selects entries, and all that are given must hold, but one of those about the
+    operator; a booking's code selects what was done to the booking alone."""
     admin = await add_user(store)
     given = (
         {"subject": AuditSubject.PAYOUT, "subject_id": "BK7", "actor_id": admin.id},
@@ -65,6 +65,8 @@ async def test_entries_are_filtered(store: OpenStore):
         (AuditFilters(actor_id=admin.id), [1]),
         (AuditFilters(actor="ana"), [4, 3, 2]),
         (AuditFilters(AuditSubject.DISPUTE, "BK7", actor="ana"), [2]),
+        (AuditFilters(actor_id=admin.id, actor="ana"), [4, 3, 2, 1]),
+        (AuditFilters(AuditSubject.PAYOUT, "BK7", admin.id, "ana"), [1]),
         (AuditFilters(AuditSubject.REFUND), []),
     ):
         async with store.read_view() as view:

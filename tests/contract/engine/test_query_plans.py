@@ -236,6 +236,7 @@ WEBHOOKS = {
         f"audit by {name}": audit.newest_audit_entries(51, name)
         for name in ("subject", "code", "actor_id", "actor")
     },
+    "audit by an admin or a name": audit.newest_audit_entries(51, "actor_id", "actor"),
     "inquiries": notifications_store.inquiries_after(501),
     "bookings of a person": privacy.LOCK_BOOKINGS_OF,
     "next bookings of a person": privacy.bookings_of_person_after(101),

@@ -6,6 +6,7 @@ import pytest
 
 from staffbooking_adapters.testing.builders import NOW, add_user
 from staffbooking_core.domain.accounts.audit import AuditSubject, Operator
+from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.accounts import administration, audit
@@ -58,3 +59,20 @@ async def test_a_refused_change_has_none() -> None:
             audited(scene.ports, AuditSubject.PAYOUT, booking.code, "release"), booking.code
         )
     assert await audit.list_audit_entries(scene.ports) == []
+
+
+async def test_a_name_may_be_an_address() -> None:
+    """An admin's address finds their own entries, and those of a command that was given it."""
+    ports = memory_ports()
+    admin = await add_user(ports.store, role=Role.ADMIN)
+    for operator in (Operator(admin.id, None, "127.0.0.1"), Operator(None, admin.email, "cli")):
+        act = audit.OperatorAct(
+            operator=operator,
+            act="enable",
+            subject=AuditSubject.PERSON,
+            subject_id=admin.id,
+            reason=None,
+        )
+        await administration.enable_user(audit.audited_ports(ports, act), admin.email)
+    entries = await audit.list_audit_entries(ports, actor=admin.email)
+    assert [each.origin for each in entries] == ["cli", "127.0.0.1"]
