@@ -285,6 +285,17 @@ async def test_the_page_of_a_new_operator_tells_what_ends(world: HttpDeployment)
     assert "The webhooks of the account are deleted." in page
 
 
+async def test_a_new_operator_has_no_old_key(each_world: HttpDeployment) -> None:
+    """A subscriber's key is refused once the subscriber is an operator; the audit has the change of
+    the role alone."""
+    admin = await each_world.signed_in_client(each_world.admin.id)
+    address = path(each_world.subscriber, "/role")
+    assert (await submit(admin, address, reason=REASON, role="admin")).status_code == 303
+    used = await each_world.client_with_key().get("/api/v1/bookings")
+    assert used.status_code == 401
+    assert [each.act for each in await audit.list_audit_entries(each_world.ports)] == ["set_role"]
+
+
 async def test_a_key_is_revoked(each_world: HttpDeployment) -> None:
     """A key of a person is revoked; one of another person is not found there."""
     admin = await each_world.signed_in_client(each_world.admin.id)
