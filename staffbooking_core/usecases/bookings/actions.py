@@ -38,6 +38,7 @@ from staffbooking_core.usecases.booking_writes import (
 )
 from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote
 from staffbooking_core.usecases.bookings.parties import require_party
+from staffbooking_core.usecases.candidates import candidate_batches
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated, validated_lookup
 
@@ -107,14 +108,14 @@ async def find_rebooking_offer(
     cancelled = await view.companions.companion(booking.companion_id)
     for place in (("location_city", "location_country"), ("location_country",)):
         if cancelled is not None and (
-            free := await _free_candidates(view, booking, cancelled, place, now)
+            free := await _free_candidates(ports, view, booking, cancelled, place, now)
         ):
-            suggested = free[: ports.policy.rebooking_suggestions]
-            return RebookingOffer(credit.expires_at, tuple(suggested))
+            return RebookingOffer(credit.expires_at, tuple(free))
     return RebookingOffer(credit.expires_at, ())
 
 
 async def _free_candidates(
+    ports: Ports,
     view: ReadView,
     booking: Booking,
     cancelled: Companion,
@@ -122,32 +123,32 @@ async def _free_candidates(
     now: datetime,
 ) -> Sequence[bytes]:
     """Encoded summaries of other companions at the same place as the cancelled one (equal in these
-    fields) who can be booked at the time of the booking."""
+    fields) who can be booked at the time of the booking: up to `policy.rebooking_suggestions`."""
     query = CompanionQuery(
         location=getattr(cancelled, place[0]),
         service=booking.service_type,
         date=booking.event_date,
-        limit=50,
     )
-    candidates = await view.companions.search_candidates(
-        query,
-        booking.starts_at - LOCAL_DAY_MARGIN,
-        booking.ends_at + LOCAL_DAY_MARGIN,
-        date_bounds(booking.event_date, now),
-    )
-    booked_interval = Interval(booking.starts_at, booking.ends_at)
-    return [
-        candidate.summary
-        for candidate in candidates
-        if candidate.availability.companion_id != booking.companion_id
-        and all(
-            normalize_place(getattr(candidate, field)) == normalize_place(getattr(cancelled, field))
-            for field in place
-        )
-        and not unavailability_reason(
-            candidate.availability.calendar, candidate.availability.busy, booked_interval, now
-        )
-    ]
+    first, last = booking.starts_at - LOCAL_DAY_MARGIN, booking.ends_at + LOCAL_DAY_MARGIN
+    bounds = date_bounds(booking.event_date, now)
+    booked_interval, free = Interval(booking.starts_at, booking.ends_at), list[bytes]()
+    async for candidates in candidate_batches(view, query, first, last, bounds):
+        free += [
+            candidate.summary
+            for candidate in candidates
+            if candidate.availability.companion_id != booking.companion_id
+            and all(
+                normalize_place(getattr(candidate, field))
+                == normalize_place(getattr(cancelled, field))
+                for field in place
+            )
+            and not unavailability_reason(
+                candidate.availability.calendar, candidate.availability.busy, booked_interval, now
+            )
+        ]
+        if len(free) >= ports.policy.rebooking_suggestions:
+            break
+    return free[: ports.policy.rebooking_suggestions]
 
 
 _PARTIES_BY_ROLE = {

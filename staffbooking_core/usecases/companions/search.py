@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 
-from attrs import evolve
-
 from staffbooking_core.domain.companions.availability import (
     DAY,
     MAX_CALENDAR_DATE,
@@ -23,6 +21,7 @@ from staffbooking_core.domain.companions.companion import CompanionQuery, normal
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
 from staffbooking_core.ports import Ports, ReadView
 from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
+from staffbooking_core.usecases.candidates import MAX_CANDIDATES, candidate_batches
 from staffbooking_core.validation import validated
 
 __all__ = [
@@ -71,11 +70,6 @@ async def search(ports: Ports, query: CompanionQuery) -> Sequence[bytes]:
         return await _search_by_hours(view, query, query.date, bounds, now)
 
 
-_FIRST_BATCH_SIZE, _BATCH_SIZE = 100, 500
-MAX_CANDIDATES = 5_000
-"""Companions whose hours are looked at for one page. Those ranked after them are not found."""
-
-
 async def _search_by_hours(
     view: ReadView, query: CompanionQuery, day: date, bounds: DateBounds, now: datetime
 ) -> Sequence[bytes]:
@@ -83,23 +77,20 @@ async def _search_by_hours(
     candidates are looked at in the order of the result."""
     start, found = (query.page - 1) * query.limit, list[bytes]()
     end = start + query.limit + 1
+    if start >= MAX_CANDIDATES:
+        return ()
     midnight = datetime.combine(day, time(), UTC)
-    offset = 0 if start < MAX_CANDIDATES else MAX_CANDIDATES
-    while offset < MAX_CANDIDATES:
-        size = _FIRST_BATCH_SIZE if offset < _BATCH_SIZE else _BATCH_SIZE
-        batch = evolve(query, page=offset // size + 1, limit=size)
-        candidates = await view.companions.search_candidates(
-            batch, midnight - DAY, midnight + 2 * DAY, bounds
-        )
+    async for candidates in candidate_batches(
+        view, query, midnight - DAY, midnight + 2 * DAY, bounds
+    ):
         agendas = ((one.summary, one.availability) for one in candidates)
         found += [
             summary
             for summary, agenda in agendas
             if has_free_hour(agenda.calendar, agenda.busy, day, now)
         ]
-        if len(candidates) < size or len(found) >= end:
+        if len(found) >= end:
             break
-        offset += size
     return found[start:end]
 
 

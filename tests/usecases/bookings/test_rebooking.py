@@ -11,6 +11,7 @@ from attrs import asdict, evolve
 from staffbooking_adapters.testing.builders import DAY, SECOND, add_companion, add_user
 from staffbooking_adapters.testing.service import make_booking_request
 from staffbooking_core.domain.bookings.lifecycle import Trigger
+from staffbooking_core.domain.companions.availability import Calendar, Slot, WeeklySlot
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.inputs import RequestBookingFor
 from staffbooking_core.usecases.bookings import actions, requests
@@ -103,6 +104,25 @@ async def test_a_city_of_the_same_name_in_another_country_is_not_the_same_city(s
         location_country="Nowhere",
     )
     assert (await rebooking_of(scene, booking)).companions == ()
+
+
+async def test_who_is_free_is_suggested_behind_many_who_are_not(scene):
+    """A free companion is suggested who ranks behind more than a batch of busy ones."""
+    mornings = tuple(WeeklySlot(day, Slot(0, 6 * 60)) for day in range(7))
+    for _ in range(110):
+        await add_companion(scene.ports.store, calendar=Calendar("UTC", weekly=mornings))
+    free = await add_companion(scene.ports.store)
+    assert suggested(await rebooking_of(scene, await let_down(scene))) == [free.id]
+
+
+async def test_who_is_in_the_city_is_suggested_behind_a_city_that_contains_its_name(scene):
+    """A companion of York is suggested who ranks behind more than a batch of those of New York."""
+    async with scene.ports.store.read_view() as view:
+        cancelled = await view.companions.companion(scene.staff.user_id)
+    for _ in range(110):
+        await add_companion(scene.ports.store, location_city=f"New {cancelled.location_city}")
+    near = await add_companion(scene.ports.store)
+    assert suggested(await rebooking_of(scene, await let_down(scene))) == [near.id]
 
 
 def suggested(offer):
