@@ -50,7 +50,8 @@ PAYOUT_TRANSITIONS: dict[PayoutStatus, dict[PayoutTrigger, PayoutStatus]] = {
         T.NOTHING_EARNED: S.NONE,
         T.TAKEN_BACK: S.REVERSED,
         T.STANDS: S.PAID,
-        T.CONFIRMED: S.NONE,
+        # The verdict left nothing of a payout that was on its way: it is owed back.
+        T.CONFIRMED: S.REVERSED,
         T.DISPUTED: S.NONE,
         T.APPEAL_LOST: S.NONE,
         T.OWED_AGAIN: S.SCHEDULED,
@@ -131,7 +132,8 @@ def move_payout(result: TransitionResult, trigger: PayoutTrigger) -> TransitionR
 
 
 def tell_payout(result: TransitionResult, status: PayoutStatus) -> TransitionResult:
-    """Add the notifications and the event of a payout that enters this status."""
+    """Add the notifications and the event of a payout that enters this status, or that was made
+    though the status stays another."""
     notifications = (*result.notifications, *PAYOUT_NOTIFICATIONS.get(status, ()))
     event = PAYOUT_EVENTS.get(status, result.event)
     return evolve(result, notifications=notifications, event=event)

@@ -36,6 +36,7 @@ from staffbooking_core.domain.bookings.effects import claim_back_payout
 from staffbooking_core.domain.bookings.lifecycle import (
     ENDED_STATUSES,
     BookingStatus,
+    EventName,
     Party,
     Trigger,
 )
@@ -247,11 +248,11 @@ def _reconcile_payout(
     result = result.with_postings(
         ledger.payout_posting(booking.id, operation.id, payout.amount, now)
     )
-    if booking.status is BookingStatus.DISPUTED:
-        # The end of the dispute moves the status, and tells nothing of a payout that stands.
-        result = tell_payout(result, PayoutStatus.PAID)
-    else:
+    if booking.status is not BookingStatus.DISPUTED:  # The end of the dispute moves the status.
         result = move_payout(result, PayoutTrigger.CONFIRMED)
+    if result.event is not EventName.PAYOUT_PAID:
+        # Money was sent, whatever the status: nothing else tells it.
+        result = tell_payout(result, PayoutStatus.PAID)
     # A chargeback may have arrived between the order and its execution.
     result = claim_back_payout(result, now)
     yield ReconciledFact(

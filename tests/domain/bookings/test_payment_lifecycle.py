@@ -61,8 +61,7 @@ PAYOUT_CASES = {
     "stands": dict.fromkeys(("none", "frozen", "reversed"), "paid"),
     "confirmed": {
         **dict.fromkeys(("scheduled", "paid", "failed", "frozen"), "paid"),
-        "none": "none",
-        "reversed": "reversed",
+        **dict.fromkeys(("none", "reversed"), "reversed"),
     },
     "refused": {"scheduled": "failed"},
     "held": dict.fromkeys(("scheduled", "failed"), "frozen"),

@@ -6,6 +6,7 @@ import pytest
 
 from staffbooking_adapters.testing.builders import DAY, POLICY
 from staffbooking_core.domain.bookings.booking import PayoutStatus
+from staffbooking_core.domain.bookings.earnings import has_open_earning
 from staffbooking_core.domain.bookings.lifecycle import (
     BookingNotification,
     BookingStatus,
@@ -78,6 +79,34 @@ def test_a_payout_that_is_made_during_a_dispute_is_told_once():
     assert journey.booking.payout_status is PayoutStatus.PAID
     assert journey.events.count(EventName.PAYOUT_PAID) == 1
     assert journey.faults == []
+
+
+def journey_with_a_payout_after_the_verdict():
+    """A payout was ordered, its chargeback was lost, and the processor confirms the payout."""
+    journey, book = released()
+    book.execute_all()
+    for trigger, status in ((T.CHARGEBACK, ChargebackStatus.OPEN), (T.CHARGEBACK_LOST, LOST)):
+        charged = journey.chargeback(status)
+        journey.apply(trigger, P.PROCESSOR, journey.ends_at + DAY, chargeback=charged)
+    book.charge_back(status=LOST)
+    return journey, apply_snapshot(journey, book)[-1].result
+
+
+def test_a_payout_that_is_made_after_a_lost_verdict_is_told():
+    """A payout confirmed after the verdict that left nothing of it is told."""
+    journey, confirmed = journey_with_a_payout_after_the_verdict()
+    assert confirmed.event is EventName.PAYOUT_PAID
+    assert confirmed.notifications == (BookingNotification.PAYOUT_TO_STAFF,)
+    assert journey.faults == []
+
+
+def test_a_payout_that_is_made_after_a_lost_verdict_is_owed_on_the_page_of_earnings():
+    """A payout confirmed after the verdict counts as reversed, and as an open earning while it is
+    owed."""
+    journey, _ = journey_with_a_payout_after_the_verdict()
+    assert journey.booking.payout_status is PayoutStatus.REVERSED
+    assert journey.booking.owed_by_staff == PAYOUT
+    assert has_open_earning(journey.booking)
 
 
 def test_more_than_is_left_comes_back():
