@@ -32,3 +32,7 @@ class InboxWritePort(Protocol):
         """Mark a claimed event as done, or with `retry_at` release it until then. Does nothing
         where the lease was lost."""
         ...
+
+    async def has_unfinished_event(self, intent_id: int, until: datetime) -> bool:
+        """Whether an event of this intent, added at or before `until`, is not done."""
+        ...

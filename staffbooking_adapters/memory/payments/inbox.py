@@ -54,6 +54,12 @@ class InboxWriter:
             next_at = row.next_at if retry_at is None else retry_at
             rows[name] = evolve(row, lease=None, next_at=next_at, is_done=retry_at is None)
 
+    async def has_unfinished_event(self, intent_id: int, until: datetime) -> bool:
+        return any(
+            row.event.intent_id == intent_id and row.received_at <= until and not row.is_done
+            for row in self.tx.state.processor_events.values()
+        )
+
 
 def is_event_due(row: ProcessorEventRow, now: datetime) -> bool:
     """Whether an unfinished event is due for its next attempt; `now` is wall time."""

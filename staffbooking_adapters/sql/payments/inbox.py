@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 
 from attrs import frozen
-from sqlalchemy import and_, bindparam, false, update
+from sqlalchemy import and_, bindparam, false, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.dialect import upsert
@@ -63,6 +63,15 @@ FINISH_EVENT = Statement(_UPDATE_EVENT.values(done=True, **RELEASED_LEASE_VALUES
 RETRY_EVENT = Statement(
     _UPDATE_EVENT.values(next_at=bindparam("at", type_=Instant), **RELEASED_LEASE_VALUES)
 )
+GET_UNFINISHED_EVENT = Statement(
+    select(processor_inbox.c.id)
+    .where(
+        processor_inbox.c.intent_id == bindparam("intent_id"),
+        processor_inbox.c.done == false(),
+        processor_inbox.c.received_at <= bindparam("until", type_=Instant),
+    )
+    .limit(1)
+)
 
 
 @frozen
@@ -96,3 +105,9 @@ class InboxWriter:
             await self.connection.execute(FINISH_EVENT, **held)
         else:
             await self.connection.execute(RETRY_EVENT, **held, at=retry_at)
+
+    async def has_unfinished_event(self, intent_id: int, until: datetime) -> bool:
+        found = await self.connection.fetch_one(
+            GET_UNFINISHED_EVENT, intent_id=intent_id, until=until
+        )
+        return found is not None

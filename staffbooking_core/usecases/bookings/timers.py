@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from staffbooking_core.domain.bookings.booking import Booking, TransitionInput
-from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, Party, TimerKind
+from staffbooking_core.domain.bookings.lifecycle import (
+    TIMER_TRIGGERS,
+    BookingStatus,
+    Party,
+    TimerKind,
+)
 from staffbooking_core.domain.bookings.timers import next_timer
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind
@@ -23,7 +28,7 @@ from staffbooking_core.validation import validated
 
 _TIMER_BATCH_SIZE = 16
 _TIMER_RETRY_DELAY = timedelta(seconds=5)
-"""The wait before a failed timer is tried again; doubled with each attempt, at most eight times."""
+"""The wait before a timer is tried again; doubled with each attempt, at most eight times."""
 
 
 @validated
@@ -57,6 +62,10 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
             until = ports.clock.wall() + (due.at - business_now)
             await tx.timers.defer_timer(timer.booking_id, lease, until)
             return
+        if await _may_be_paid(tx, ports, booking, timer, due.at):
+            until = ports.clock.wall() + _retry_delay(timer.attempts)
+            await tx.timers.defer_timer(timer.booking_id, lease, until)
+            return
         if timer.kind is TimerKind.PAY_OUT:
             booking = await hold_disabled_payout(tx, ports, booking, due.at)
             if not booking.awaits_payout_release:
@@ -75,6 +84,25 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
         await ports.notifier.alert_operators(
             timer.booking_id, f"timer {timer.kind} failed: {error}"
         )
+
+
+async def _may_be_paid(
+    tx: Transaction, ports: Ports, booking: Booking, timer: Timer, due_at: datetime
+) -> bool:
+    """Whether a booking that expires waits for an event that came in time: its payment may be in
+    the inbox, where another worker has it, or where it waits for a processor that does not answer.
+
+    An event that fails for good holds a booking no longer than a movement of the processor may be
+    unknown to the ledger. Only waits of running workers count. Business time is wall time but in a
+    sandbox, whose clock is ahead: all of its events came in time.
+    """
+    waited = sum((_retry_delay(attempt) for attempt in range(1, timer.attempts)), timedelta())
+    return (
+        timer.kind is TimerKind.EXPIRE
+        and booking.status is BookingStatus.ACCEPTED
+        and waited < ports.policy.processor_sync_deadline
+        and await tx.inbox.has_unfinished_event(booking.id, due_at)
+    )
 
 
 async def _lock_indebted_bookings(bookings: BookingsWritePort, timer: Timer) -> Sequence[int]:
@@ -119,8 +147,13 @@ async def _net_debts(
     return known[payer.id]
 
 
+def _retry_delay(attempt: int) -> timedelta:
+    doubled: int = 2 ** min(attempt, 8)
+    return _TIMER_RETRY_DELAY * doubled
+
+
 async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
-    until = ports.clock.wall() + _TIMER_RETRY_DELAY * 2 ** min(timer.attempts, 8)
+    until = ports.clock.wall() + _retry_delay(timer.attempts)
 
     async def unit(tx: Transaction) -> None:
         await tx.timers.defer_timer(timer.booking_id, lease, until)

@@ -165,6 +165,7 @@ MONEY = {
     "operation of a booking": operations.claim_operations_statement(1, True, ALL),
     "waiting payouts": operations.WAKE_PAYOUTS,
     "events": inbox.claim_events_statement(16),
+    "unfinished event": inbox.GET_UNFINISHED_EVENT,
     "old events": pruning.DELETE_OLD_PROCESSOR_EVENTS,
     "payees": payees.claim_payees_statement(1, False),
     "payee of a companion": payees.claim_payees_statement(1, True),

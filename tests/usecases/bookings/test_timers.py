@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, POLICY, SECOND
+from staffbooking_adapters.testing.builders import (
+    DAY,
+    HOUR,
+    MINUTE,
+    POLICY,
+    SECOND,
+    make_processor_event,
+)
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.usecases import booking_writes, sandbox
 from staffbooking_core.usecases.bookings import alerts, timers
-from staffbooking_core.usecases.payments import operations
+from staffbooking_core.usecases.payments import inbox, operations, reconciliation
 from tests.support.memory_deployment import make_booking_scenario, with_another_companion
 
 pytestmark = pytest.mark.anyio
@@ -232,3 +240,73 @@ async def test_a_payout_is_made_within_48_hours_of_completion(scene):
     assert await scene.processor_balance() == (await scene.booking(booking)).platform_fee
     await scene.drain()
     assert (await scene.booking(booking)).timeline[-1].trigger is Trigger.CONFIRM
+
+
+class ProcessorOutOfReach:
+    """A processor whose snapshots have an unknown outcome."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    async def snapshot(self, *_):
+        raise OutcomeUnknown("no answer")
+
+
+async def pay_unprocessed(scene, booking):
+    """Pay a booking whose event stays in the inbox."""
+    await scene.simulate_checkout(booking)
+    for headers, body in await scene.ports.sandbox.take_due_events(16):
+        await reconciliation.receive_webhook(scene.ports, headers, body)
+
+
+@pytest.mark.parametrize("window", [None, 6 * HOUR])
+async def test_a_payment_in_the_inbox_is_awaited(window):
+    """A booking whose payment waits in the inbox does not expire, and is paid once the event is
+    processed."""
+    scene = await make_booking_scenario(evolve(POLICY, payment_window=window))
+    booking = await scene.accepted()
+    await pay_unprocessed(scene, booking)
+    await scene.jump_to(booking.starts_at)
+    await timers.fire_due_timers(scene.ports)
+    assert (await scene.booking(booking)).status is BookingStatus.ACCEPTED
+    await scene.drain()
+    assert (await scene.booking(booking)).paid_at is not None
+    assert await scene.faults() == []
+
+
+async def test_an_event_that_fails_for_good_is_awaited_for_some_time(scene):
+    """A booking expires at its due time although its event was never processed, after waits of
+    less than half an hour."""
+    booking = await scene.accepted()
+    await pay_unprocessed(scene, booking)
+    down = evolve(scene.ports, payments=ProcessorOutOfReach(scene.ports.payments))
+    await scene.jump_to(booking.starts_at)
+    for minutes in range(30):
+        await timers.fire_due_timers(down)
+        await reconciliation.process_event(down)
+        found = await scene.booking(booking)
+        assert minutes >= 15 or found.status is BookingStatus.ACCEPTED
+        scene.pass_time(MINUTE)
+    assert (found.cancel_reason, found.cancelled_at) == ("expired", booking.starts_at)
+
+
+async def test_an_event_that_came_too_late_is_not_awaited(scene):
+    """A booking expires although its inbox has an event that came after the due time."""
+    booking = await scene.accepted()
+    scene.pass_time(booking.starts_at + SECOND - await scene.now())
+    late = make_processor_event(intent_id=booking.id)
+    await inbox.add_events(scene.ports, [late])
+    await timers.fire_due_timers(scene.ports)
+    assert (await scene.booking(booking)).cancel_reason == "expired"
+
+
+async def test_a_request_that_nobody_answers_awaits_no_event(scene):
+    """A pending request expires whatever is in the inbox: nothing of it can be paid."""
+    booking = await scene.request()
+    await inbox.add_events(scene.ports, [make_processor_event(intent_id=booking.id)])
+    await scene.jump_to(booking.starts_at)
+    await timers.fire_due_timers(scene.ports)
+    assert (await scene.booking(booking)).cancel_reason == "expired"

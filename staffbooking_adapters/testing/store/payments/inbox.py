@@ -37,6 +37,10 @@ async def finish(store, event, lease, retry_at=None, provider="fake"):
     )
 
 
+async def has_unfinished(store, until=NOW):
+    return await store.run_transaction(lambda unit: unit.inbox.has_unfinished_event(7, until))
+
+
 class InboxContract(StoreContract):
     """The inbox of the processor's events."""
 
@@ -107,6 +111,34 @@ class InboxContract(StoreContract):
         await claim(store, NOW + LEASE)
         await finish(store, event, lost)
         assert await claim(store, NOW + 2 * LEASE) == [("fake", event)]
+
+    async def test_an_intent_has_an_unfinished_event_until_it_is_done(self, store):
+        """An event of an intent is unfinished while it is claimed and deferred, until it is
+        done."""
+        event, lease = make_processor_event(intent_id=7), make_lease()
+        await add(store, event)
+        found = [await has_unfinished(store)]
+        await claim(store, lease=lease)
+        found.append(await has_unfinished(store))
+        await finish(store, event, lease, retry_at=NOW + SECOND)
+        found.append(await has_unfinished(store))
+        again = make_lease(NOW + SECOND)
+        await claim(store, NOW + SECOND, again)
+        await finish(store, event, again)
+        assert [*found, await has_unfinished(store)] == [True, True, True, False]
+
+    async def test_an_unfinished_event_of_another_intent_does_not_count(self, store):
+        """An intent has no unfinished event by those of other intents, payments and payees."""
+        await add(store, make_processor_event(intent_id=8))
+        await add(store, make_processor_event(intent_id=None, payment_ref="pi_7"))
+        await add(store, make_processor_event(intent_id=None, payee_ref="acct_7"))
+        assert not await has_unfinished(store)
+
+    async def test_an_unfinished_event_counts_from_its_receipt(self, store):
+        """An unfinished event counts for the moment of its receipt, and not for earlier ones."""
+        await add(store, make_processor_event(intent_id=7))
+        moments = (NOW, NOW - SECOND)
+        assert [await has_unfinished(store, until) for until in moments] == [True, False]
 
     async def test_finishing_an_unknown_event_is_no_error(self, store):
         """Finishing an unknown event is no error."""
