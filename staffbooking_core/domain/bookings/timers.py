@@ -28,6 +28,16 @@ def timer_time(booking: Booking, kind: TimerKind, policy: Policy) -> datetime | 
     return _TIMER_TIMES[kind](booking, policy) if is_of_status else None
 
 
+def is_too_late_to_tell(booking: Booking, kind: TimerKind, now: datetime) -> bool:
+    """Whether a reminder or a question has no use any more: what it asks for is over."""
+    match kind:
+        case TimerKind.REMIND:
+            return now >= booking.starts_at
+        case TimerKind.ASK_CHECK_IN:
+            return now >= booking.ends_at
+    return False
+
+
 def _reminder_time(booking: Booking, policy: Policy) -> datetime | None:
     """None where it was paid later than that."""
     at = booking.starts_at - policy.reminder_lead

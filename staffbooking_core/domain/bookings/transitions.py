@@ -60,7 +60,8 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
     entered = _enter_status(booking, transition, inputs, policy)
-    result = TransitionResult(entered, notifications=transition.notifications)
+    notifications = () if inputs.is_untold else transition.notifications
+    result = TransitionResult(entered, notifications=notifications)
     for effect in transition.effects:
         result = EFFECTS[effect](result, inputs, policy)
     if BookingStatus.DISPUTED is booking.status is not result.booking.status:

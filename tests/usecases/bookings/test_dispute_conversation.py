@@ -117,6 +117,50 @@ async def test_a_long_jump_reminds_in_order(scene):
     assert found.completed_at == booking.ends_at + 72 * HOUR
 
 
+async def reminded(scene, booking, at):
+    """The subjects of the reminders and questions that a worker sends at a time, without the
+    code."""
+    scene.pass_time(at - await scene.now())
+    await scene.drain()
+    subjects = [each.subject.replace(booking.code, "") for each in scene.ports.notifier.emails]
+    return {"Reminder of booking ", "Has booking  begun?"}.intersection(subjects)
+
+
+@pytest.mark.parametrize(
+    "start, after, told",
+    [
+        ("starts_at", -MINUTE, {"Reminder of booking "}),
+        ("starts_at", 15 * MINUTE, {"Has booking  begun?"}),
+        ("ends_at", -SECOND, {"Has booking  begun?"}),
+        ("ends_at", 0 * SECOND, set()),
+    ],
+)
+async def test_a_worker_that_was_away_reminds_of_nothing_that_is_over(start, after, told):
+    """A worker that was away sends no reminder from the start, and asks for no check-in from the
+    end."""
+    scene = await make_booking_scenario(evolve(POLICY, sandbox=False))
+    booking = await scene.paid()
+    assert await reminded(scene, booking, getattr(booking, start) + after) == told
+
+
+async def test_a_reminder_that_is_not_sent_counts_as_sent():
+    """The question that a worker missed is recorded with its due time, and does not fire again."""
+    scene = await make_booking_scenario(evolve(POLICY, sandbox=False))
+    booking = await scene.paid()
+    await reminded(scene, booking, booking.ends_at)
+    assert (await scene.booking(booking)).reminded_at == booking.starts_at + 15 * MINUTE
+
+
+async def test_a_jump_over_an_event_tells_what_its_time_would_have_told(scene):
+    """A sandbox whose clock jumps over an event sends the reminder and the question."""
+    booking = await scene.paid()
+    await scene.jump_to(booking.ends_at + DAY)
+    assert await reminded(scene, booking, await scene.now()) == {
+        "Reminder of booking ",
+        "Has booking  begun?",
+    }
+
+
 # Files ------------------------------------------------------------------------------------
 
 
