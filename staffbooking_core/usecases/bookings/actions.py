@@ -29,7 +29,14 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.inputs import CancelBooking
 from staffbooking_core.policy import Policy
-from staffbooking_core.ports import BOOKING_OVERLAP, BookingQuery, Ports, ReadView, Transaction
+from staffbooking_core.ports import (
+    BOOKING_OVERLAP,
+    BookingQuery,
+    Ports,
+    ReadView,
+    SearchCandidate,
+    Transaction,
+)
 from staffbooking_core.usecases.booking_writes import (
     LOCAL_DAY_MARGIN,
     Versions,
@@ -38,7 +45,7 @@ from staffbooking_core.usecases.booking_writes import (
 )
 from staffbooking_core.usecases.bookings.cancellation_quotes import parse_quote
 from staffbooking_core.usecases.bookings.parties import require_party
-from staffbooking_core.usecases.candidates import candidate_batches
+from staffbooking_core.usecases.candidates import find_candidates
 from staffbooking_core.usecases.payments import operations
 from staffbooking_core.validation import validated, validated_lookup
 
@@ -129,26 +136,24 @@ async def _free_candidates(
         service=booking.service_type,
         date=booking.event_date,
     )
-    first, last = booking.starts_at - LOCAL_DAY_MARGIN, booking.ends_at + LOCAL_DAY_MARGIN
+    busy_within = (booking.starts_at - LOCAL_DAY_MARGIN, booking.ends_at + LOCAL_DAY_MARGIN)
     bounds = date_bounds(booking.event_date, now)
-    booked_interval, free = Interval(booking.starts_at, booking.ends_at), list[bytes]()
-    async for candidates in candidate_batches(view, query, first, last, bounds):
-        free += [
-            candidate.summary
-            for candidate in candidates
-            if candidate.availability.companion_id != booking.companion_id
+    booked_interval = Interval(booking.starts_at, booking.ends_at)
+
+    def is_wanted(candidate: SearchCandidate) -> bool:
+        agenda = candidate.availability
+        return (
+            agenda.companion_id != booking.companion_id
             and all(
                 normalize_place(getattr(candidate, field))
                 == normalize_place(getattr(cancelled, field))
                 for field in place
             )
-            and not unavailability_reason(
-                candidate.availability.calendar, candidate.availability.busy, booked_interval, now
-            )
-        ]
-        if len(free) >= ports.policy.rebooking_suggestions:
-            break
-    return free[: ports.policy.rebooking_suggestions]
+            and not unavailability_reason(agenda.calendar, agenda.busy, booked_interval, now)
+        )
+
+    count = ports.policy.rebooking_suggestions
+    return await find_candidates(view, query, busy_within, bounds, is_wanted, count)
 
 
 _PARTIES_BY_ROLE = {

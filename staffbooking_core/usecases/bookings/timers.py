@@ -27,7 +27,7 @@ from staffbooking_core.usecases.booking_writes import (
 from staffbooking_core.validation import validated
 
 _TIMER_BATCH_SIZE = 16
-_TIMER_RETRY_DELAY = timedelta(seconds=5)
+_TIMER_RETRY_DELAY = timedelta(seconds=1)
 """The wait before a timer is tried again; doubled with each attempt, at most eight times."""
 
 

@@ -19,9 +19,9 @@ from staffbooking_core.domain.companions.booking_limits import (
 )
 from staffbooking_core.domain.companions.companion import CompanionQuery, normalize_place
 from staffbooking_core.errors import FieldError, InvalidField, NotFound, invalid_field
-from staffbooking_core.ports import Ports, ReadView
+from staffbooking_core.ports import Ports, ReadView, SearchCandidate
 from staffbooking_core.representations.calendars import FreeDaysRecord, free_days_record
-from staffbooking_core.usecases.candidates import MAX_CANDIDATES, candidate_batches
+from staffbooking_core.usecases.candidates import MAX_CANDIDATES, find_candidates
 from staffbooking_core.validation import validated
 
 __all__ = [
@@ -75,23 +75,19 @@ async def _search_by_hours(
 ) -> Sequence[bytes]:
     """A page of the companions with an hour on a day that can be booked now: the hours of the
     candidates are looked at in the order of the result."""
-    start, found = (query.page - 1) * query.limit, list[bytes]()
-    end = start + query.limit + 1
+    start = (query.page - 1) * query.limit
     if start >= MAX_CANDIDATES:
         return ()
     midnight = datetime.combine(day, time(), UTC)
-    async for candidates in candidate_batches(
-        view, query, midnight - DAY, midnight + 2 * DAY, bounds
-    ):
-        agendas = ((one.summary, one.availability) for one in candidates)
-        found += [
-            summary
-            for summary, agenda in agendas
-            if has_free_hour(agenda.calendar, agenda.busy, day, now)
-        ]
-        if len(found) >= end:
-            break
-    return found[start:end]
+
+    def is_wanted(candidate: SearchCandidate) -> bool:
+        agenda = candidate.availability
+        return has_free_hour(agenda.calendar, agenda.busy, day, now)
+
+    busy_within = (midnight - DAY, midnight + 2 * DAY)
+    count = start + query.limit + 1
+    found = await find_candidates(view, query, busy_within, bounds, is_wanted, count)
+    return found[start:]
 
 
 @validated
