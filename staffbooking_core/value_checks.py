@@ -28,9 +28,10 @@ from staffbooking_core.domain.webhooks.url_safety import validate_webhook_url
 
 _MAX_DIGITS = 20
 _INSTANT_PATTERN = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
+"""Up to nanoseconds, which other languages write; `fromisoformat` cuts them to microseconds."""
 _OUTSIDE_CALENDAR = (
     f"must lie between {availability.MIN_CALENDAR_DATE} and {availability.MAX_CALENDAR_DATE}"
 )

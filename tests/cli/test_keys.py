@@ -41,6 +41,12 @@ def test_a_key_may_expire(deployment: CliDeployment) -> None:
     assert made["api_key"]["expires_at"] == "2999-03-01T09:00:00Z"
 
 
+def test_an_expiry_finer_than_a_microsecond_is_cut(deployment: CliDeployment) -> None:
+    """An expiry with nine decimals of a second is cut to microseconds."""
+    made = deployment.run_json(*CREATE, "--expires-at", "2999-03-01T09:00:00.123456789Z")
+    assert made["api_key"]["expires_at"] == "2999-03-01T09:00:00.123456Z"
+
+
 def test_a_past_expiry_is_refused(deployment: CliDeployment) -> None:
     """A key with an expiry in the past is refused."""
     line = deployment.run_refused(*CREATE, "--expires-at", "2020-01-01T00:00:00Z")

@@ -292,6 +292,26 @@ async def test_an_expiry_may_have_any_offset(world: HttpDeployment) -> None:
     error_body(await owner.post("/api/keys", json=odd), 422, "invalid_field")
 
 
+@pytest.mark.parametrize("digits", ["1234567", "12345678", "123456789"])
+async def test_an_expiry_finer_than_a_microsecond_is_cut(
+    world: HttpDeployment, digits: str
+) -> None:
+    """A key's `expires_at` with 7 to 9 decimals of a second is cut to microseconds."""
+    owner = await world.signed_in_client(world.subscriber.id)
+    instant = f"2027-03-02T12:00:00.{digits}Z"
+    wanted = {"name": "For a day", "permissions": ["read"], "expires_at": instant}
+    made = json_body(await owner.post("/api/keys", json=wanted), 201)["api_key"]
+    assert made["expires_at"] == "2027-03-02T12:00:00.123456Z"
+
+
+async def test_an_expiry_with_ten_decimals_is_refused(world: HttpDeployment) -> None:
+    """A key's `expires_at` with more than 9 decimals of a second is 422."""
+    owner = await world.signed_in_client(world.subscriber.id)
+    instant = "2027-03-02T12:00:00.1234567890Z"
+    wanted = {"name": "For a day", "permissions": ["read"], "expires_at": instant}
+    error_body(await owner.post("/api/keys", json=wanted), 422, "invalid_field")
+
+
 async def test_a_key_expires(world: HttpDeployment) -> None:
     """A key's `expires_at` must be in the future, and ends the key."""
     owner = await world.signed_in_client(world.subscriber.id)
