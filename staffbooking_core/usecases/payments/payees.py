@@ -32,6 +32,7 @@ from staffbooking_core.domain.payments.processor import (
     ProcessorRefused,
     RefusalCode,
 )
+from staffbooking_core.domain.privacy import erase_payee
 from staffbooking_core.errors import Conflict, NotFound, ProcessorUnavailable, RuleBroken
 from staffbooking_core.ports import (
     CompanionsReadPort,
@@ -117,7 +118,8 @@ async def open_onboarding(
 
     Locks the user to store the payee; the processor is called outside of transactions. Raises
     RuleBroken `payout_account_refused`, after which it may be requested again, and
-    ProcessorUnavailable: the request is kept, and the worker continues to open the account.
+    ProcessorUnavailable: the request is kept, and the worker continues to open the account;
+    NotFound where the user is unknown or erased, also meanwhile.
     """
     deadline = ports.clock.wall() + ports.policy.processor_inline_timeout
     try:
@@ -204,8 +206,9 @@ async def _save_requested_payee(
 
 
 def _new_payee(ports: Ports, user: User | None, country: str | None) -> Payee:
-    """A payee for a user who has none."""
-    if user is None:
+    """A payee for a user who has none. Raises NotFound without such a user, or for an erased
+    one."""
+    if user is None or user.erased_at is not None:
         raise NotFound("User")
     policy, now = ports.policy, ports.clock.wall()
     country_code = (country or policy.country).upper()
@@ -216,7 +219,8 @@ def _new_payee(ports: Ports, user: User | None, country: str | None) -> Payee:
 async def _wait_until_open(ports: Ports, payee: Payee, deadline: datetime) -> Payee:
     """The payee once it is open, by this call or by a concurrent one.
 
-    Raises ProcessorError after one attempt of its own, and ProcessorUnavailable at the deadline.
+    Raises ProcessorError after one attempt of its own, ProcessorUnavailable at the deadline, and
+    NotFound where the user was erased meanwhile.
     """
     while (remaining := deadline - ports.clock.wall()) > timedelta(0):
         claimed = await _claim_payee(ports, payee.companion_id)
@@ -245,7 +249,10 @@ async def _onboarding_link(ports: Ports, payee: Payee, deadline: datetime) -> On
 
 async def run_due_payee(ports: Ports) -> int:
     """Open or sync the payee that is due first; returns 1 if there was one, else 0."""
-    claimed = await _claim_payee(ports)
+    try:
+        claimed = await _claim_payee(ports)
+    except NotFound:
+        return 1
     if claimed is None:
         return 0
     with suppress(ProcessorError, Conflict):  # Saved with the payee, or taken over.
@@ -255,7 +262,8 @@ async def run_due_payee(ports: Ports) -> int:
 
 @validated
 async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
-    """Read the state of a payee from the processor and save it; unknown references are ignored.
+    """Read the state of a payee from the processor and save it; unknown references and those of
+    erased users are ignored.
 
     Raises ProcessorError, and Conflict while the payee is claimed elsewhere: retry later.
     """
@@ -263,7 +271,10 @@ async def sync_payee(ports: Ports, ref: str, time_limit: timedelta) -> None:
         known = await view.payees.payee_by_ref(ports.payments.name, ref)
     if known is None:
         return
-    claimed = await _claim_payee(ports, known.companion_id)
+    try:
+        claimed = await _claim_payee(ports, known.companion_id)
+    except NotFound:
+        return
     if claimed is None:
         raise Conflict("payee")
     await _call_processor(ports, claimed, time_limit)
@@ -292,13 +303,20 @@ async def payout_ref_of(
 
 
 async def _claim_payee(ports: Ports, companion_id: int | None = None) -> _ClaimedPayee | None:
-    """Claim the payee that is due first, or the given one; an opening is marked as sent."""
+    """Claim the payee that is due first, or the given one; an opening is marked as sent.
+
+    Raises NotFound where its user is erased: it is not due any more.
+    """
     now = ports.clock.wall()
     lease = Lease(ports.ids.token(), now + ports.policy.lease_duration)
 
-    async def unit(tx: Transaction) -> _ClaimedPayee | None:
+    async def unit(tx: Transaction) -> _ClaimedPayee | NotFound | None:
         name = ports.payments.name
         for payee in await tx.payees.claim_payees(name, now, lease, 1, companion_id):
+            user = await tx.accounts.user(payee.companion_id)
+            if user is None or user.erased_at is not None:
+                await tx.payees.save_payee(erase_payee(payee))
+                return NotFound("User")  # Raised after the commit.
             if payee.ref is not None:
                 return _ClaimedPayee(payee, lease)
             sent = start_opening_attempt(payee, now)
@@ -306,7 +324,10 @@ async def _claim_payee(ports: Ports, companion_id: int | None = None) -> _Claime
             return _ClaimedPayee(sent, lease)
         return None
 
-    return await ports.store.run_transaction(unit)
+    claimed = await ports.store.run_transaction(unit)
+    if isinstance(claimed, NotFound):
+        raise claimed
+    return claimed
 
 
 async def _call_processor(ports: Ports, claimed: _ClaimedPayee, time_limit: timedelta) -> Payee:
