@@ -7,6 +7,7 @@ from staffbooking_core.domain.accounts.audit import AuditSubject
 from staffbooking_core.domain.companions.companion import Approval
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.webhooks.deliveries import EndpointSubscription
+from staffbooking_core.errors import NotFound
 from staffbooking_core.inputs import ChangeWebhook
 from staffbooking_core.operator_inputs import (
     DisablePerson,
@@ -41,7 +42,10 @@ from staffbooking_http.routes.admin_endpoints import AuditedResource, change_end
 
 
 async def _check_person(call: Call) -> object:
-    return await administration.get_user_by_id(call.ports, call.path_id("User"))
+    person = await administration.get_user_by_id(call.ports, call.path_id("User"))
+    if person.erased_at is not None:
+        raise NotFound("User")
+    return person
 
 
 async def _check_companion(call: Call) -> object:

@@ -14,6 +14,7 @@ from staffbooking_adapters.testing.builders_reviews import add_review
 from staffbooking_adapters.testing.builders_webhooks import add_endpoint
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.usecases import privacy
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.support.memory_deployment import BookingScenario, actor_of
 
@@ -48,6 +49,16 @@ async def test_an_unknown_target_comes_before_the_input(admin: httpx.AsyncClient
     """An unknown person, item or code is 404, also with an invalid body."""
     for path in ("people/99/disable", "reviews/99/hide", "payouts/BK/hold", "companions/0/approve"):
         error_body(await admin.post(f"/api/admin/{path}", json={}), 404, "not_found")
+
+
+@pytest.mark.parametrize("act", ["disable", "enable"])
+async def test_an_erased_person_comes_before_the_input(
+    world: HttpDeployment, admin: httpx.AsyncClient, act: str
+) -> None:
+    """An erased person is 404, also with an invalid body."""
+    await privacy.erase_person(world.ports, world.stranger.id)
+    path = f"/api/admin/people/{world.stranger.id}/{act}"
+    error_body(await admin.post(path, json={}), 404, "not_found")
 
 
 async def test_a_staff_member_without_a_profile_is_a_target(
