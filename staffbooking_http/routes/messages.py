@@ -104,7 +104,10 @@ async def read_conversation(call: Call) -> Reply:
 
 
 async def _check_user(call: Call) -> Reply:
-    await messages.direct_conversation_with(call.ports, call.actor, call.path_id("User"))
+    user_id = call.path_id("User")
+    number = await messages.direct_conversation_with(call.ports, call.actor, user_id)
+    if number is not None:
+        await messages.authorize(call.ports, call.actor, number)
     return Reply(200)
 
 

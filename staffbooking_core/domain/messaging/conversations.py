@@ -199,13 +199,15 @@ def require_member(
     return conversation, member
 
 
-def check_can_write(member: ConversationMember) -> None:
-    """Raise Forbidden for a former participant, and Unauthenticated for a user who was disabled or
-    erased after signing in."""
+def check_can_write(conversation: Conversation, member: ConversationMember) -> None:
+    """Raise Forbidden for a former participant and in a direct conversation whose other member was
+    erased, and Unauthenticated for a user who was disabled or erased after signing in."""
     if member.disabled:
         raise Unauthenticated
     if not member.is_participant:
         raise Forbidden("conversation_left", "You are not in this conversation any more")
+    if conversation.is_over:
+        raise Forbidden("conversation_left", "The account of the other participant was erased")
 
 
 def compose_message(
@@ -215,14 +217,8 @@ def compose_message(
     client_id: str | None,
     now: datetime,
 ) -> NewMessage:
-    """Create a participant's message to all present participants.
-
-    Raises Unauthenticated, and Forbidden `conversation_left`, also in a direct conversation whose
-    other member was erased.
-    """
-    check_can_write(member)
-    if conversation.is_over:
-        raise Forbidden("conversation_left", "The account of the other participant was erased")
+    """Create a participant's message to all present participants. Raises as `check_can_write`."""
+    check_can_write(conversation, member)
     return NewMessage(
         conversation_id=conversation.id,
         sender_id=member.user_id,

@@ -100,7 +100,7 @@ async def broadcast_typing(ports: Ports, user_id: int, event: SetTyping) -> None
     async with ports.store.read_view() as view:
         found = await view.messages.conversation(event.conversation_id)
     conversation, member = require_member(found, user_id)
-    check_can_write(member)
+    check_can_write(conversation, member)
     others = tuple(other for other in conversation.recipient_ids if other != user_id)
     data = channel.typing_data(conversation.id, user_id, member.name, event.is_typing)
     ports.pubsub.publish(Broadcast(others, ServerEvent.TYPING, data))

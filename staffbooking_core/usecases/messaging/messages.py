@@ -167,8 +167,8 @@ async def authorize(ports: Ports, actor: Actor, conversation_id: int) -> None:
     Raises NotFound for a stranger, and Forbidden `conversation_left`.
     """
     async with ports.store.read_view() as view:
-        _, member = require_member(await view.messages.conversation(conversation_id), actor.user_id)
-    check_can_write(member)
+        found = await view.messages.conversation(conversation_id)
+    check_can_write(*require_member(found, actor.user_id))
 
 
 @validated

@@ -127,7 +127,7 @@ def test_who_was_disabled_may_not_write():
 
 def test_who_takes_part_may_write():
     """A participant may write."""
-    check_can_write(member_of(LEFT, NOA))
+    check_can_write(LEFT, member_of(LEFT, NOA))
 
 
 @pytest.mark.parametrize("reader_id, last", [(ADA, 7), (MIA, 4)], ids=["there", "left"])

@@ -15,6 +15,7 @@ from staffbooking_adapters.testing.builders import HOUR, add_booking, add_compan
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.errors import StoreUnavailable
+from staffbooking_core.usecases import privacy
 from tests.http.api.test_errors import JSON, Failing
 from tests.http.deployment import HttpDeployment, error_body, error_fields, json_body
 from tests.http.docs.openapi_validation import document_of, hold_to_document
@@ -130,6 +131,17 @@ async def test_an_unknown_user_is_404(talk: HttpDeployment) -> None:
         for asked in BROKEN:
             answer = await customer.post(TO_USER.format(user=number), **asked)
             error_body(answer, 404, "not_found")
+
+
+@SENDING
+async def test_an_erased_person_is_not_written_to(world: HttpDeployment, path: str) -> None:
+    """A message to an erased person is 403 `conversation_left`, whatever else is wrong."""
+    await add_booking(world.store, world.companion, world.customer, status=BookingStatus.COMPLETED)
+    path = await place(world, path)
+    await privacy.erase_person(world.ports, world.companion.id)
+    customer = await world.signed_in_client(world.customer.id)
+    for asked in BROKEN:
+        error_body(await customer.post(path, **asked), 403, "conversation_left")
 
 
 async def test_messages_need_a_shared_booking(talk: HttpDeployment) -> None:
