@@ -13,6 +13,7 @@ from litestar.response import Redirect, Template
 
 from staffbooking_adapters.inputs import structure
 from staffbooking_core.domain.accounts.users import Actor
+from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Trigger
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
 from staffbooking_core.errors import InvalidInput, MissingField, RuleBroken
@@ -53,7 +54,14 @@ class _StatementDraft:
     text: DraftText = ""
     after: DraftText = ""
     """The dispute on the page with the form, and how many statements it had: a text may be repeated
-    in a later dispute."""
+    in a later dispute. A form that opens one has `new-` in front."""
+
+    def may_state_in(self, booking: Booking) -> bool:
+        """Whether the form opens a dispute, or answers in the one that is open."""
+        if self.after.startswith("new-"):
+            return True
+        is_open = booking.status is BookingStatus.DISPUTED
+        return is_open and self.after.partition("-")[0] == str(booking.dispute_number)
 
 
 @get("/bookings/{number:str}/problem")
@@ -120,7 +128,8 @@ async def _read_statement(
 async def _state(
     call: Call, visitor: SignedInUser, draft: _StatementDraft, upload: Upload | None
 ) -> None:
-    """State a text with a file, once: a form submitted twice states it once."""
+    """State a text with a file, once: a form submitted twice states it once. An answer opens no
+    dispute, and is made in no later one: whoever writes it has not chosen to."""
     ports, actor, number = call.ports, visitor.actor, call.path_id("Booking")
     given = structure(AddDisputeStatement, {"text": draft.text} if draft.text else {})
     content = b"" if upload is None else upload.content
@@ -128,11 +137,13 @@ async def _state(
     key = f"statement-{hashlib.sha256(form).hexdigest()}"
     if await idempotency.find_response(ports, form_call(visitor, key, form)):
         return
+    found = await details.get_details(ports, actor, number)
+    if not draft.may_state_in(found.booking):
+        raise RuleBroken("booking_not_disputed", "The dispute that this answers has ended")
     files: tuple[str, ...] = ()
     if upload is not None:
         file = await dispute_files.upload_file(ports, actor, number, upload.content, upload.media)
         files = (file.id,)
-    found = await details.get_details(ports, actor, number)
     is_open = found.booking.status is BookingStatus.DISPUTED
 
     async def submit(ports: Ports) -> str:

@@ -131,19 +131,86 @@ async def test_a_later_dispute_may_repeat_a_text(world: HttpDeployment) -> None:
         assert await status(customer, path) == "paid"
 
 
+async def read_form(client: httpx.AsyncClient, path: str) -> tuple[str, dict[str, str]]:
+    """The address and the fields of the statement form on the page of a booking."""
+    shown = page_forms((await client.get(f"{path}/return")).text)
+    [form] = [each for each in shown if each.action.endswith("/problem")]
+    client.headers.pop("x-csrf-token", None)
+    return form.action, form.fields
+
+
+async def test_an_answer_after_the_withdrawal_opens_nothing(each_world: HttpDeployment) -> None:
+    """An answer to a withdrawn dispute is refused with its text in the form that opens a dispute,
+    which opens one when it is sent."""
+    path, customer, staff = await over(each_world)
+    await state(customer, path, "Closed early")
+    action, fields = await read_form(staff, path)
+    await press(customer, f"{path}/return", "withdraw")
+    late = await staff.post(action, data={**fields, "text": "They asked me to"})
+    assert late.status_code == 400
+    assert "The dispute that this answers has ended." in page_text(late.text)
+    assert await status(customer, path) == "paid"
+    [form] = [each for each in page_forms(late.text) if each.action.endswith("/problem")]
+    assert ">\nThey asked me to</textarea>" in late.text
+    assert "Open a dispute" in page_text(late.text)
+    chosen = await staff.post(action, data={**form.fields, "text": "They asked me to"})
+    assert chosen.status_code == 303
+    assert json_body(await staff.get(f"{path}/dispute"))["dispute"]["opened_by"] == "staff"
+
+
+async def test_an_answer_after_the_decision_opens_nothing(world: HttpDeployment) -> None:
+    """An answer to a decided dispute is refused, and the booking stays completed."""
+    path, customer, _ = await over(world)
+    await state(customer, path, "Closed early")
+    action, fields = await read_form(customer, path)
+    admin = await world.signed_in_client(world.admin.id)
+    code = json_body(await customer.get(path))["booking"]["booking_code"]
+    decision = {"outcome": "release", "reason": "agreed", "note": "x"}
+    await admin.post(f"/api/admin/disputes/{code}/resolve", json=decision)
+    late = await customer.post(action, data={**fields, "text": "One more thing"})
+    assert (late.status_code, await status(customer, path)) == (400, "completed")
+
+
+async def test_an_answer_is_stated_in_no_later_dispute(world: HttpDeployment) -> None:
+    """An answer to a withdrawn dispute is not stated in the one that is open now; its text stays in
+    the form."""
+    path, customer, staff = await over(world)
+    await state(customer, path, "Closed early")
+    action, fields = await read_form(staff, path)
+    await press(customer, f"{path}/return", "withdraw")
+    await state(customer, path, "They were rude")
+    late = await staff.post(action, data={**fields, "text": "They asked me to"})
+    assert (late.status_code, ">\nThey asked me to</textarea>" in late.text) == (400, True)
+    made = json_body(await staff.get(f"{path}/dispute"))["dispute"]["statements"]
+    assert [each["text"] for each in made] == ["They were rude"]
+
+
+async def test_a_form_that_opens_joins_the_dispute_of_the_other(world: HttpDeployment) -> None:
+    """The form that opens a dispute makes a statement where the other side has opened one."""
+    path, customer, staff = await over(world)
+    shown = page_forms((await staff.get(f"{path}/problem")).text)
+    [form] = [each for each in shown if "after" in each.fields]
+    await state(customer, path, "Closed early")
+    staff.headers.pop("x-csrf-token", None)
+    sent = await staff.post(form.action, data={**form.fields, "text": "They were rude"})
+    assert sent.status_code == 303
+    made = json_body(await staff.get(f"{path}/dispute"))["dispute"]["statements"]
+    assert [each["text"] for each in made] == ["Closed early", "They were rude"]
+
+
 async def test_a_text_survives_the_end_of_its_session(world: HttpDeployment) -> None:
     """A form with a file that comes after the session ended is kept without its file, whatever the
     file's size, and is taken once its author has signed in."""
     path, customer, _ = await over(world)
     for content in (b"x", b"x" * 200_000):
         files = {"file": ("x.png", content, "image/png")}
-        data = {"csrf": "x", "text": "Closed early", "after": "0"}
+        data = {"csrf": "x", "text": "Closed early", "after": "new-"}
         late = await world.client().post(f"{path}/problem", data=data, files=files)
         assert late.status_code == 401
         assert "text=Closed+early" in late.text
     token = json_body(await customer.get("/auth/session"))["csrf_token"]
     customer.headers.pop("x-csrf-token", None)
-    kept = {"csrf": token, "text": "Closed early", "after": "0"}
+    kept = {"csrf": token, "text": "Closed early", "after": "new-"}
     assert (await customer.post(f"{path}/problem", data=kept)).status_code == 303
     assert await status(customer, path) == "disputed"
 
@@ -155,7 +222,7 @@ async def test_the_page_is_for_those_who_may_dispute(world: HttpDeployment) -> N
     shown = await customer.get(f"{path}/problem")
     assert (shown.status_code, shown.headers["location"]) == (303, f"{path}/return")
     token = json_body(await customer.get("/auth/session"))["csrf_token"]
-    given = {"csrf": token, "text": "Closed early", "after": "0"}
+    given = {"csrf": token, "text": "Closed early", "after": "new-"}
     early = await customer.post(f"{path}/problem", data=given)
     assert (early.status_code, "Closed early</textarea>" in early.text) == (400, True)
     await set_clock(world, AFTER)
