@@ -16,6 +16,7 @@ from staffbooking_core.domain.bookings.booking import Booking, TimelineEntry
 from staffbooking_core.domain.bookings.disputes import DISPUTE_PARTIES, DisputeFile
 from staffbooking_core.domain.bookings.guidance import NextAction
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Trigger
+from staffbooking_core.domain.bookings.refunds import Refund, RefundReason
 from staffbooking_core.domain.payments.operations import SettlementStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.policy import Policy
@@ -243,23 +244,32 @@ def _money_sentence(booking: Booking, party: Party) -> _MoneySentence | None:
     """What goes back of a cancelled booking's money, and whether it has; None for others."""
     if booking.status is not BookingStatus.CANCELLED:
         return None
-    if not booking.refunds:
+    refunds = _refunds_of_payment(booking)
+    if not refunds:
         if booking.paid_at is None:
             return _MoneySentence("Nothing was paid, so nothing has to go back.")
         if booking.chargeback_ref is not None:
             return None
         return _MoneySentence("Nothing goes back.")
-    owed = sum(refund.amount for refund in booking.refunds)
+    owed = sum(refund.amount for refund in refunds)
     is_own = party is Party.CUSTOMER
     texts = _MONEY_TO_CUSTOMER_TEXTS if is_own else _MONEY_TO_OTHERS_TEXTS
-    text = texts[_refund_state(booking)]
+    text = texts[_refund_state(refunds)]
     amount = Currency(booking.currency).to_decimal(owed)
     return _MoneySentence(text, amount, owed >= booking.total_amount)
 
 
-def _refund_state(booking: Booking) -> SettlementStatus:
+def _refunds_of_payment(booking: Booking) -> Sequence[Refund]:
+    """The refunds of a booking's money: of a paid one without those of further payments, which go
+    back whole and are none of its price."""
+    if booking.paid_at is None:
+        return booking.refunds
+    return [each for each in booking.refunds if each.reason is not RefundReason.LATE_PAYMENT]
+
+
+def _refund_state(refunds: Sequence[Refund]) -> SettlementStatus:
     """Of several refunds, the state of the one that is furthest from its end."""
-    states = {refund.status for refund in booking.refunds}
+    states = {refund.status for refund in refunds}
     for state in (SettlementStatus.FAILED, SettlementStatus.PENDING):
         if state in states:
             return state
