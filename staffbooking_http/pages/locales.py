@@ -19,6 +19,7 @@ from babel import Locale, dates, numbers
 from babel.messages import mofile, pofile
 
 from staffbooking_core.domain.accounts.users import Language
+from staffbooking_core.domain.shared.money import Currency
 
 LANGUAGES: Mapping[str, str] = {
     Language.ENGLISH: "English",
@@ -185,7 +186,12 @@ def _to_date(day: date | str) -> date:
 
 @lru_cache(_CACHED_FORMATS)
 def _format_money(amount: str, currency: str, formats: Locale) -> str:
-    return numbers.format_currency(Decimal(amount), currency, locale=formats)
+    # Of some currencies CLDR shows no decimals, in which they are charged all the same: the format
+    # of the language has two.
+    is_usual = numbers.get_currency_precision(currency) == Currency(currency.lower()).decimals
+    return numbers.format_currency(
+        Decimal(amount), currency, locale=formats, currency_digits=is_usual
+    )
 
 
 @lru_cache(_CACHED_FORMATS)

@@ -250,6 +250,7 @@ async def _profile_context(
         and profile["timezone"] == "UTC"
         and not profile["location_city"],
         "finest": policy.currency.to_decimal(1),
+        "decimals": policy.currency.decimals,
         "most_bytes": policy.max_image_bytes,
         **figures_of(policy),
     }

@@ -13,6 +13,7 @@ from attrs import evolve
 from staffbooking_adapters.testing.builders import HOUR, add_user
 from staffbooking_core.domain.accounts.users import Role, User
 from staffbooking_core.domain.companions.companion import Approval
+from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.shared.rate_limits import RateLimit
 from staffbooking_core.usecases.companions import approvals
 from tests.http.deployment import HttpDeployment, json_body
@@ -362,6 +363,16 @@ async def test_rates_have_the_currencys_decimals(world: HttpDeployment) -> None:
     client = await member(world)
     pattern = r'Hourly rate, USD</label>\s+<input [^>]*step="0.01"'
     assert re.search(pattern, (await client.get(ME)).text)
+
+
+@pytest.mark.parametrize(("code", "decimals"), [("isk", 2), ("jpy", 0), ("kwd", 3)])
+async def test_the_example_has_the_decimals_of_the_service(
+    world: HttpDeployment, code: str, decimals: int
+) -> None:
+    """The script of the form gets the decimals in which the currency is charged."""
+    world.restart(policy=evolve(world.ports.policy, currency=Currency(code)))
+    shown = (await (await member(world)).get(ME)).text
+    assert f'data-decimals="{decimals}"' in shown
 
 
 @pytest.mark.parametrize("path", [ME, WORK])

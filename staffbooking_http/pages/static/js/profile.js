@@ -4,9 +4,13 @@ const form = document.querySelector("form[data-profile]");
 const tile = document.querySelector("[data-preview]");
 const fee = Number(form.dataset.fee);
 const hours = Number(form.dataset.hours);
+// Browsers show some currencies with other decimals than they are charged in.
+const decimals = Number(form.dataset.decimals);
 const format = new Intl.NumberFormat(document.documentElement.lang, {
   style: "currency",
   currency: form.dataset.currency,
+  minimumFractionDigits: decimals,
+  maximumFractionDigits: decimals,
 });
 
 for (const input of document.querySelectorAll("[data-submits]"))
@@ -20,7 +24,7 @@ const show = (name, words) => {
 form.addEventListener("input", () => {
   const rate = Number(text("hourly_rate")) || 0;
   const price = rate * hours;
-  const kept = Number((price * fee).toFixed(format.resolvedOptions().maximumFractionDigits));
+  const kept = Number((price * fee).toFixed(decimals));
   show("price", format.format(price));
   show("fee", format.format(kept));
   show("payout", format.format(price - kept));
