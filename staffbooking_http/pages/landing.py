@@ -8,6 +8,7 @@ from attrs import frozen
 from litestar import Response
 from litestar.response import Template
 
+from staffbooking_core.domain.companions import booking_limits
 from staffbooking_core.domain.companions.companion import CompanionQuery
 from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
@@ -83,6 +84,6 @@ async def show_landing(call: Call, market_cache: MarketCache) -> Template | Resp
         companions=[request_body.parse_object(row) for row in best],
         services=await market_cache.get_service_names(ports),
         market=await market_cache.get_market(ports),
-        today=(await ports.clock.business()).date(),
+        first=booking_limits.earliest_today(await ports.clock.business()),
         **figures_of(ports.policy),
     )

@@ -78,14 +78,14 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
     filters = asdict(query_string.parse_query(_SearchFilters, query))
     market: MarketCache = request.app.state.market
     names = await market.get_service_names(call.ports)
-    today = (await call.ports.clock.business()).date()
+    now = await call.ports.clock.business()
     seen: dict[str, Any] = {
         "filters": filters,
         "services": names,
         "service": find_offered_service(names, filters["service"]),
         "currency": call.ports.policy.currency.code,
-        "today": today,
-        "last": booking_limits.add_years(today, call.ports.policy.book_ahead_years),
+        "first": booking_limits.earliest_today(now),
+        "last": booking_limits.add_years(now.date(), call.ports.policy.book_ahead_years),
     }
     try:
         wanted = query_string.parse_query(SearchCompanions, query)

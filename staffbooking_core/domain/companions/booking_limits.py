@@ -97,14 +97,18 @@ def date_bounds(day: date, now: datetime) -> DateBounds:
     midnight = datetime.combine(day, time(), UTC)
     first_start = midnight - _EASTERNMOST_OFFSET
     last_start = midnight - _WESTERNMOST_OFFSET + _DAY - _HOUR
-    first_today = (now + _WESTERNMOST_OFFSET).date()
     last_today = (now + _EASTERNMOST_OFFSET).date()
     return DateBounds(
         max_notice_hours=(last_start - now) // _HOUR,
         sure_notice_hours=(first_start - now - timedelta.resolution) // _HOUR,
         min_horizon_days=_required_horizon(day, last_today),
-        sure_horizon_days=_required_horizon(day, first_today),
+        sure_horizon_days=_required_horizon(day, earliest_today(now)),
     )
+
+
+def earliest_today(now: datetime) -> date:
+    """The earliest local date at an instant in UTC, that of the westernmost time zone."""
+    return (now + _WESTERNMOST_OFFSET).date()
 
 
 def _required_horizon(day: date, today: date) -> int:

@@ -25,6 +25,7 @@ from staffbooking_core.domain.companions.availability import DateOverride
 from staffbooking_core.domain.companions.companion import Approval, Badge, Tier
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.domain.shared.rate_limits import RateLimit
+from tests.http.bookings.test_booking_flow import set_clock
 from tests.http.companions.test_reviews import about, completed, sides
 from tests.http.deployment import HttpDeployment, json_body
 from tests.http.pages.test_bookings import PEOPLE
@@ -67,6 +68,15 @@ async def customer_of(world: HttpDeployment) -> httpx.AsyncClient:
 
 
 # Search ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [FIND, "/"])
+async def test_a_search_is_for_every_date_that_still_runs(world: HttpDeployment, path: str) -> None:
+    """The earliest date of a search is that of the westernmost time zone."""
+    for now, first in (("11:59", "2027-03-01"), ("12:00", "2027-03-02")):
+        await set_clock(world, f"2027-03-02T{now}:00Z")
+        shown = (await world.client().get(path)).text
+        assert re.findall(r'<input[^>]* name="date"[^>]* min="([^"]*)"', shown) == [first]
 
 
 async def test_staff_are_found_by_what_is_filled_in(each_world: HttpDeployment) -> None:
