@@ -55,14 +55,15 @@ async def show_review_form(request: PageRequest) -> Template | Redirect:
     call = get_call(request)
     visitor = await require_signed_in(call)
     seen = await _booking_context(call, visitor)
-    if await reviews.get_own_review(call.ports, visitor.actor, call.path_id("Booking")) is not None:
+    if await _has_reviewed(call, visitor):
         return _redirect_to_booking(call)
     return render(_TEMPLATE, visitor, draft=asdict(_ReviewDraft()), **seen)
 
 
 @post("/bookings/{number:str}/review", status_code=200)
 async def submit_review(request: PageRequest) -> Template | Redirect:
-    """Submit a review and redirect to the booking; on an error, show the form refilled."""
+    """Submit a review and redirect to the booking, also if the visitor has reviewed it; on another
+    error, show the form refilled."""
     call = get_call(request)
     visitor = await require_signed_in(call)
     form = await read_verified_form(call, visitor)
@@ -71,6 +72,8 @@ async def submit_review(request: PageRequest) -> Template | Redirect:
         given = await parse_counted_form(call, visitor, SubmitReview, form)
         await reviews.submit_review(call.ports, visitor.actor, call.path_id("Booking"), given)
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
+        if isinstance(error, RuleBroken) and await _has_reviewed(call, visitor):
+            return _redirect_to_booking(call)
         seen = await _booking_context(call, visitor)
         return render_error(_TEMPLATE, visitor, error, draft=asdict(draft), **seen)
     return _redirect_to_booking(call)
@@ -78,6 +81,11 @@ async def submit_review(request: PageRequest) -> Template | Redirect:
 
 def _redirect_to_booking(call: Call) -> Redirect:
     return Redirect(f"/bookings/{call.path_id('Booking')}/return", status_code=303)
+
+
+async def _has_reviewed(call: Call, visitor: SignedInUser) -> bool:
+    number = call.path_id("Booking")
+    return await reviews.get_own_review(call.ports, visitor.actor, number) is not None
 
 
 async def _booking_context(call: Call, visitor: SignedInUser) -> dict[str, Any]:
@@ -126,7 +134,8 @@ async def show_response_form(request: PageRequest) -> Template:
 
 @post("/staff/reviews/{number:str}", status_code=200)
 async def submit_response(request: PageRequest) -> Template | Redirect:
-    """Respond to a review and redirect to the list; on an error, show the form refilled."""
+    """Respond to a review and redirect to the list, also if it has this response; on another error,
+    show the form refilled."""
     call = get_call(request)
     visitor = await require_staff_member(call)
     form = await read_verified_form(call, visitor)
@@ -137,7 +146,8 @@ async def submit_response(request: PageRequest) -> Template | Redirect:
         await reviews.respond_to_review(call.ports, visitor.actor, number, given)
     except (InvalidInput, RateLimitExceeded, RuleBroken) as error:
         said = await _review_context(call, visitor)
-        return render_error("response.html", visitor, error, draft=draft, **said)
+        if not isinstance(error, RuleBroken) or said["review"]["response"] != draft:
+            return render_error("response.html", visitor, error, draft=draft, **said)
     return Redirect(f"{_LIST_PATH}?page={page}#review-{number}", status_code=303)
 
 
