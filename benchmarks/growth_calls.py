@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from attrs import evolve
 
 from benchmarks.growth_rows import FIRST_ID, Originals, RowCopier
 from staffbooking_core.domain.bookings.booking import PayoutStatus
@@ -12,10 +14,9 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.domain.payments.processor import OperationKind
 from staffbooking_core.domain.webhooks.deliveries import WEBHOOK_EVENTS, DeliveryGroup
-from staffbooking_core.ports import BookingQuery, Lease
+from staffbooking_core.ports import BookingQuery, Lease, OpenTransaction
 
-Call: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""Called with an open transaction."""
+Call: TypeAlias = Callable[[OpenTransaction[None]], Awaitable[object]]
 
 
 def reads(made: Originals, copier: RowCopier) -> Mapping[str, Call]:
@@ -28,55 +29,57 @@ def reads(made: Originals, copier: RowCopier) -> Mapping[str, Call]:
     }
 
 
-def _bookings(**given: Any) -> Call:
-    return lambda opened: opened.view.bookings.bookings(BookingQuery(**given))
+def _bookings(query: BookingQuery) -> Call:
+    return lambda opened: opened.view.bookings.bookings(query)
 
 
 def _booking_reads(made: Originals, copier: RowCopier) -> Mapping[str, Call]:
-    few, limit = FIRST_ID + 7, {"limit": 50}
-    customer, staff, api = (frozenset({side}) for side in (Party.CUSTOMER, Party.STAFF, Party.API))
-    busy, companion = made.customer, made.companion
-    page = 10
+    few, page = FIRST_ID + 7, 10
+    customer, staff, api = (
+        frozenset({party}) for party in (Party.CUSTOMER, Party.STAFF, Party.API)
+    )
+    of_all = BookingQuery(None, limit=50)
+    of_customer = BookingQuery(made.customer, customer, limit=50)
+    of_staff = BookingQuery(made.companion, staff, limit=50, priority_first=True)
+    of_agency = BookingQuery(made.customer, api, limit=50)
     lists = {
-        "bookings of a customer with 90": _bookings(user_id=few, **limit),
-        "bookings of a busy customer": _bookings(user_id=busy, parties=customer, **limit),
-        f"the same, page {page}": _bookings(user_id=busy, parties=customer, page=page, **limit),
-        "bookings of busy staff": _bookings(
-            user_id=companion, parties=staff, priority_first=True, **limit
-        ),
-        "bookings made by an agency": _bookings(user_id=busy, parties=api, **limit),
-        "bookings of any side": _bookings(user_id=busy, **limit),
-        "all bookings": _bookings(user_id=None, **limit),
-        f"all bookings, page {page}": _bookings(user_id=None, page=page, **limit),
+        "bookings of a customer with 90": BookingQuery(few, limit=50),
+        "bookings of a busy customer": of_customer,
+        f"the same, page {page}": evolve(of_customer, page=page),
+        "bookings of busy staff": of_staff,
+        "bookings made by an agency": of_agency,
+        "bookings of any side": BookingQuery(made.customer, limit=50),
+        "all bookings": of_all,
+        f"all bookings, page {page}": evolve(of_all, page=page),
     }
-    sides: Mapping[str, Mapping[str, Any]] = {
-        "busy customer": {"user_id": busy, "sides": customer},
-        "busy staff": {"user_id": companion, "sides": staff, "priority_first": True},
-        "agency": {"user_id": busy, "sides": api},
-        "all bookings": {"user_id": None},
+    parties = {
+        "busy customer": of_customer,
+        "busy staff": of_staff,
+        "agency": of_agency,
+        "all bookings": of_all,
     }
-    for name, side in sides.items():
+    for name, query in parties.items():
         for status in (BookingStatus.COMPLETED, BookingStatus.PENDING, BookingStatus.DISPUTED):
-            lists[f"{name}, {status}"] = _bookings(status=status, **side, **limit)
+            lists[f"{name}, {status}"] = evolve(query, status=status)
     start = made.now - timedelta(hours=copier.size // 2)
     span = Interval(start, start + timedelta(days=31))
     rival = FIRST_ID + 1009  # One of the busy companion's.
     return {
-        **lists,
+        **{name: _bookings(query) for name, query in lists.items()},
         "busy staff from now on": lambda opened: opened.view.bookings.bookings_since(
-            companion, made.now, 500
+            made.companion, made.now, 500
         ),
         "busy staff, a month": lambda opened: opened.view.bookings.bookings_within(
-            companion, span, 500
+            made.companion, span, 500
         ),
         "competing requests": lambda opened: opened.transaction.bookings.lock_competing_bookings(
             rival, timedelta(0)
         ),
         "bookings that hang on a busy customer": (
-            lambda opened: opened.view.bookings.open_bookings_of(busy, 0, 100)
+            lambda opened: opened.view.bookings.open_bookings_of(made.customer, 0, 100)
         ),
         "request context": lambda opened: opened.view.bookings.request_context(
-            companion, None, busy, made.now.date()
+            made.companion, None, made.customer, made.now.date()
         ),
     }
 
@@ -149,8 +152,13 @@ def _webhook_reads(made: Originals, copier: RowCopier) -> Mapping[str, Call]:
             reader, after, WEBHOOK_EVENTS, 101
         )
 
-    def deliveries(endpoint: int = made.endpoint, page: int = 1, **given: Any) -> Call:
-        return lambda opened: opened.view.webhooks.deliveries(endpoint, page, 50, **given)
+    def deliveries(
+        endpoint: int = made.endpoint,
+        page: int = 1,
+        group: DeliveryGroup | None = None,
+        event: str | None = None,
+    ) -> Call:
+        return lambda opened: opened.view.webhooks.deliveries(endpoint, page, 50, group, event)
 
     page, since = 10, datetime.now(UTC) - timedelta(days=1)
     return {
