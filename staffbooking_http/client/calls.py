@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
 
@@ -100,11 +100,11 @@ def book(
 
     Date and time are local to the companion. One call makes one booking at most, however often
     it is repeated. To keep that over a restart of your program, store an `idempotency_key` of your
-    own before the call (1 to 255 printable ASCII characters). Raises InvalidInput, NotFound, and
+    own before the call (1 to 255 printable ASCII characters; each call that takes one has a new
+    one without it). Raises InvalidInput, NotFound, and
     RuleBroken, for example with `companion_unavailable` and its `reason`.
     """
-    body = {name: value for name, value in locals().items() if name != "idempotency_key"}
-    path = "/api/v1/bookings"
+    body, path = _fields_of(locals()), "/api/v1/bookings"
     return Call("POST", path, body=body, result="booking", idempotency_key=idempotency_key)
 
 
@@ -155,10 +155,12 @@ def create_webhook(
     events: Sequence[str] | None = None,
     description: str | None = None,
     ordered: bool | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[NewWebhook]:
     """Register an https address, by default for the first five events. The answer has the secret
     for `WebhookReceiver`, this once. Raises InvalidInput, RuleBroken `too_many_webhooks`."""
-    return Call("POST", "/api/webhooks", body=locals())
+    body, path = _fields_of(locals()), "/api/webhooks"
+    return Call("POST", path, body=body, idempotency_key=idempotency_key)
 
 
 def update_webhook(
@@ -170,8 +172,8 @@ def update_webhook(
     ordered: bool | None = None,
 ) -> Call[Webhook]:
     """Change what is given; `active=False` pauses an endpoint. Raises InvalidInput, NotFound."""
-    body = {name: value for name, value in locals().items() if name != "webhook_id"}
-    return Call("PATCH", "/api/webhooks/{id}", {"id": webhook_id}, body=body, result="webhook")
+    body, path = _fields_of(locals()), "/api/webhooks/{id}"
+    return Call("PATCH", path, {"id": webhook_id}, body=body, result="webhook")
 
 
 def delete_webhook(webhook_id: int) -> Call[object]:
@@ -179,20 +181,26 @@ def delete_webhook(webhook_id: int) -> Call[object]:
     return Call("DELETE", "/api/webhooks/{id}", {"id": webhook_id})
 
 
-def rotate_webhook_secret(webhook_id: int) -> Call[NewSecret]:
+def rotate_webhook_secret(
+    webhook_id: int, *, idempotency_key: str | None = None
+) -> Call[NewSecret]:
     """Make a new secret beside the old one. Raises NotFound."""
-    return Call("POST", "/api/webhooks/{id}/rotate-secret", {"id": webhook_id})
+    path, values = "/api/webhooks/{id}/rotate-secret", {"id": webhook_id}
+    return Call("POST", path, values, idempotency_key=idempotency_key)
 
 
-def activate_webhook_secret(webhook_id: int) -> Call[Webhook]:
+def activate_webhook_secret(
+    webhook_id: int, *, idempotency_key: str | None = None
+) -> Call[Webhook]:
     """Let the new secret replace the old one now. Raises NotFound, RuleBroken."""
-    path = "/api/webhooks/{id}/activate-secret"
-    return Call("POST", path, {"id": webhook_id}, result="webhook")
+    path, values = "/api/webhooks/{id}/activate-secret", {"id": webhook_id}
+    return Call("POST", path, values, result="webhook", idempotency_key=idempotency_key)
 
 
-def try_webhook(webhook_id: int) -> Call[TrialDelivery]:
+def try_webhook(webhook_id: int, *, idempotency_key: str | None = None) -> Call[TrialDelivery]:
     """Send a test event now, and return what came of it. Raises NotFound."""
-    return Call("POST", "/api/webhooks/{id}/test", {"id": webhook_id}, result="delivery")
+    path, values = "/api/webhooks/{id}/test", {"id": webhook_id}
+    return Call("POST", path, values, result="delivery", idempotency_key=idempotency_key)
 
 
 def get_deliveries(
@@ -204,11 +212,13 @@ def get_deliveries(
     return Listing(Call("GET", path, {"id": webhook_id}, query), "deliveries")
 
 
-def redeliver(webhook_id: int, delivery_id: int) -> Call[Delivery]:
+def redeliver(
+    webhook_id: int, delivery_id: int, *, idempotency_key: str | None = None
+) -> Call[Delivery]:
     """Send a finished delivery again. Raises NotFound, RuleBroken."""
     path = "/api/webhooks/{id}/deliveries/{delivery_id}/redeliver"
     values = {"id": webhook_id, "delivery_id": delivery_id}
-    return Call("POST", path, values, result="delivery")
+    return Call("POST", path, values, result="delivery", idempotency_key=idempotency_key)
 
 
 def get_events(cursor: Cursor | None = None, *, limit: int | None = None) -> Listing[Event]:
@@ -217,3 +227,9 @@ def get_events(cursor: Cursor | None = None, *, limit: int | None = None) -> Lis
     again. `limit` (1 to 100) is a page's size. Raises RuleBroken `unknown_event` for a cursor
     that is not in your feed."""
     return Feed(Call("GET", "/api/events", query={"limit": limit}), "events", cursor)
+
+
+def _fields_of(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of a call that are fields of its body."""
+    others = {"webhook_id", "idempotency_key"}
+    return {name: value for name, value in arguments.items() if name not in others}

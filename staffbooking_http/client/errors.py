@@ -24,8 +24,11 @@ class ApiError(Exception):
 
     `code` is stable and meant for programs, the message is meant for people. `status` is the HTTP
     status, None without an answer. `body` is the decoded JSON, empty if there was none.
-    `retry_after` is in seconds, None if the service names no time.
+    `retry_after` is in seconds, None if the service names no time. `idempotency_key` is the one
+    that was sent, None for a call without one.
     """
+
+    idempotency_key: str | None = None
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class RateLimited(ApiError):
 
 class Unavailable(ApiError):
     """The service, or the way to it, is out of order after all attempts. Whether a change was
-    made is unknown: repeat it with the same idempotency key."""
+    made is unknown: repeat the call, with its `idempotency_key` if it has one."""
 
 
 class NotReached(Exception):

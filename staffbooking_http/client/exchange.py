@@ -135,6 +135,7 @@ class SansIoClient:
                 failure = error_of(response.status_code, body or {}, _retry_after(response))
             seconds = self._seconds_before_repetition(attempt, failure)
             if seconds is None:
+                failure.idempotency_key = request.headers.get("Idempotency-Key")
                 raise failure from cause
             yield seconds
         raise AssertionError("the last attempt returns or raises")

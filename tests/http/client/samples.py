@@ -53,18 +53,23 @@ SAMPLES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "get_webhooks": ((), {}),
     "create_webhook": (
         ("https://example.com/hooks",),
-        {"events": ["booking.created"], "description": "ours", "ordered": True},
+        {
+            "events": ["booking.created"],
+            "description": "ours",
+            "ordered": True,
+            "idempotency_key": "order-1",
+        },
     ),
     "update_webhook": (
         (1,),
         {"events": ["booking.created"], "description": "", "active": False, "ordered": True},
     ),
     "delete_webhook": ((1,), {}),
-    "rotate_webhook_secret": ((1,), {}),
-    "activate_webhook_secret": ((1,), {}),
-    "try_webhook": ((1,), {}),
+    "rotate_webhook_secret": ((1,), {"idempotency_key": "order-1"}),
+    "activate_webhook_secret": ((1,), {"idempotency_key": "order-1"}),
+    "try_webhook": ((1,), {"idempotency_key": "order-1"}),
     "get_deliveries": ((1,), {"page": 1, "limit": 5}),
-    "redeliver": ((1, 2), {}),
+    "redeliver": ((1, 2), {"idempotency_key": "order-1"}),
     "get_events": ((), {"limit": 5}),
 }
 

@@ -90,6 +90,14 @@ def test_parameters_are_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+def test_every_changing_post_takes_a_key(name: str) -> None:
+    """A method that sends an idempotency key takes one of the caller's."""
+    call = sample_call(name)
+    sends_key = call.method == "POST" and call.changes
+    assert call.idempotency_key == ("order-1" if sends_key else None)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
 def test_the_body_is_documented(name: str) -> None:
     """A method sends the required fields, and with all arguments every field there is."""
     body = sample_call(name).body

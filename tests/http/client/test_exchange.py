@@ -139,6 +139,25 @@ def test_a_key_may_be_given() -> None:
     assert b"order-1" not in service.requests[0].content
 
 
+@pytest.mark.parametrize("failure", [httpx.ReadTimeout("slow"), answer(400)], ids=["lost", "400"])
+@pytest.mark.parametrize("given", [None, "order-1"])
+def test_an_error_has_the_key_of_its_call(failure: Answer, given: str | None) -> None:
+    """An error has the idempotency key that was sent, so that the caller can repeat the call."""
+    service = Service(failure)
+    with pytest.raises(errors.ApiError) as raised:
+        service.client().create_webhook("https://example.com/hooks", idempotency_key=given)
+    sent = service.requests[0].headers["Idempotency-Key"]
+    assert raised.value.idempotency_key == sent
+    assert given in (None, sent)
+
+
+def test_an_error_of_a_read_has_no_key() -> None:
+    """A call that sends no idempotency key raises an error without one."""
+    with pytest.raises(errors.NotFound) as raised:
+        call_booking(Service(answer(404)).client())
+    assert raised.value.idempotency_key is None
+
+
 def test_a_quote_has_no_key() -> None:
     """A quote changes nothing and has no key."""
     service = Service(answer(200, {"quote": {}}))
