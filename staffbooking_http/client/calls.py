@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
 
-from staffbooking_http.client.errors import NotReached
+from staffbooking_http.client.errors import NotReached, RateLimited, Unavailable
 from staffbooking_http.client.exchange import Call, Flow, Listing, SansIoClient
 from staffbooking_http.client.feed import Cursor, Feed
 from staffbooking_http.client.shapes import (
@@ -126,19 +126,29 @@ def wait_for(
 ) -> Callable[[SansIoClient], Flow[Booking]]:
     """Wait until a booking, given by its record or code, has reached a status, even if it has
     passed on since, and return its record. `timeout` is in seconds. Raises NotReached when
-    it is over, and at once when the booking is cancelled."""
+    it is over, and at once when the booking is cancelled. Unavailable and RateLimited are raised
+    only by the last poll, other errors at once."""
     code = booking if isinstance(booking, str) else booking["booking_code"]
 
     def flow(client: SansIoClient) -> Flow[Booking]:
         end, pause = client.clock() + timeout, FIRST_POLL_SECONDS
         while True:
-            record = yield from client.send(get_booking(code))
-            if status in {record["status"], *(each["to"] for each in record.get("timeline", ()))}:
-                return record
-            remaining = end - client.clock()
-            if remaining <= 0 or record["status"] == "cancelled":
-                raise NotReached(record, status)
-            yield min(pause, remaining)
+            retry_after = 0.0
+            try:
+                record = yield from client.send(get_booking(code))
+            except (RateLimited, Unavailable) as error:
+                remaining = end - client.clock()
+                if remaining <= 0:
+                    raise
+                retry_after = error.retry_after or 0.0
+            else:
+                statuses = (each["to"] for each in record.get("timeline", ()))
+                if status in {record["status"], *statuses}:
+                    return record
+                remaining = end - client.clock()
+                if remaining <= 0 or record["status"] == "cancelled":
+                    raise NotReached(record, status)
+            yield min(remaining, max(pause, retry_after))
             pause = min(pause * 2, LONGEST_POLL_SECONDS)
 
     return flow

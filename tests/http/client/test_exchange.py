@@ -293,6 +293,49 @@ def test_a_wait_ends(status: str, waited: float) -> None:
     assert (raised.value.booking["status"], sum(service.waits)) == (status, waited)
 
 
+def test_a_wait_outlives_an_outage() -> None:
+    """A wait goes on after polls that were answered 503 in each attempt."""
+    service = Service(booked(), *[answer(503)] * 8, booked(status="accepted"))
+    record = service.client().wait_for("BK1", "accepted", timeout=600)
+    assert (record["status"], service.waits) == (
+        "accepted",
+        [2, 0.25, 0.5, 1, 4, 0.25, 0.5, 1, 8],
+    )
+
+
+def test_a_wait_outlives_a_rate_limit() -> None:
+    """A poll that was refused with 429 is repeated after the seconds that the service asks for."""
+    service = Service(answer(429, Retry_After="60"), booked(status="accepted"))
+    assert service.client().wait_for("BK1", "accepted", timeout=600)["status"] == "accepted"
+    assert service.waits == [60]
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (httpx.ConnectError("refused"), errors.Unavailable),
+        (answer(429, Retry_After="3000"), errors.RateLimited),
+    ],
+    ids=["refused", "429"],
+)
+def test_a_wait_raises_the_error_of_its_last_poll(
+    failure: Answer, expected: type[errors.ApiError]
+) -> None:
+    """A wait whose last poll failed raises the error of it, once the timeout is over."""
+    service = Service(booked(), failure)
+    with pytest.raises(expected):
+        service.client().wait_for("BK1", "accepted", timeout=600)
+    assert 600 <= sum(service.waits) < 605
+
+
+def test_a_wait_ends_at_an_error_that_stays() -> None:
+    """A wait raises an error that no repetition removes at once."""
+    service = Service(answer(404))
+    with pytest.raises(errors.NotFound):
+        service.client().wait_for("BK1", "accepted", timeout=600)
+    assert service.waits == []
+
+
 # Pages and the feed -----------------------------------------------------------------------
 
 
