@@ -27,6 +27,7 @@ of payment processors are in `domain.payments.processor`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from attrs import frozen
 
@@ -57,6 +58,10 @@ class StaffbookingError(Exception):
     """Base class of all errors that the core raises deliberately."""
 
     code = "error"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls `__init__` with `args`, which are not its arguments.
+        return Exception.__new__, (type(self), *self.args), self.__dict__
 
     @property
     def message(self) -> str:
@@ -224,3 +229,7 @@ class NotificationsGivenUp(StaffbookingError):
         number = len(self.faults)
         super().__init__(f"{number} notice{' was' if number == 1 else 's were'} given up")
         self.__cause__: BaseException | None = ExceptionGroup("given up", self.faults)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # `__init__` makes the cause, which is no attribute of `__dict__`.
+        return type(self), (self.faults,), self.__dict__

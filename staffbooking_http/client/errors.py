@@ -19,7 +19,15 @@ from typing import Any
 from staffbooking_http.client.shapes import Booking
 
 
-class ApiError(Exception):
+class _ClientError(Exception):
+    """Base of both kinds of errors: they can be copied and sent to other processes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls `__init__` with `args`, which are not its arguments.
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
+
+class ApiError(_ClientError):
     """The service refused a call, or gave no answer.
 
     `code` is stable and meant for programs, the message is meant for people. `status` is the HTTP
@@ -83,7 +91,7 @@ class Unavailable(ApiError):
     made is unknown: repeat the call, with its `idempotency_key` if it has one."""
 
 
-class NotReached(Exception):
+class NotReached(_ClientError):
     """The booking did not reach the status in time, or never will. `booking` is its last record."""
 
     def __init__(self, booking: Booking, status: str) -> None:
