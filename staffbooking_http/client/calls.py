@@ -40,7 +40,9 @@ def search(
 ) -> Listing[Companion]:
     """Find companions, best rated first, from a page on; `limit` (1 to 50) is a page's size.
     Prices are per hour, `date` is a day with a free hour."""
-    return Listing(Call("GET", "/api/v1/companions", query=locals()), "companions")
+    return Listing(
+        Call("GET", "/api/v1/companions", query=locals(), result="companions", is_whole=True)
+    )
 
 
 def get_companion(companion_id: int) -> Call[CompanionDetail]:
@@ -52,8 +54,9 @@ def get_availability(
     companion_id: int, start_date: date | str, end_date: date | str
 ) -> Call[FreeDays]:
     """The free hours of each day from start to end, at most 92 days. Raises NotFound."""
-    path, query = "/api/v1/companions/{id}/availability", {"start_date": start_date}
-    return Call("GET", path, {"id": companion_id}, {**query, "end_date": end_date})
+    path, values = "/api/v1/companions/{id}/availability", {"id": companion_id}
+    query = {"start_date": start_date, "end_date": end_date}
+    return Call("GET", path, values, query, result="availability", is_whole=True)
 
 
 def get_service_types() -> Call[list[ServiceType]]:
@@ -65,7 +68,8 @@ def get_reviews(
     user_id: int, *, page: int | None = None, limit: int | None = None
 ) -> Call[UserReviews]:
     """One page of the reviews of a user, newest first. Raises NotFound."""
-    return Call("GET", "/reviews/user/{id}", {"id": user_id}, {"page": page, "limit": limit})
+    path, query = "/reviews/user/{id}", {"page": page, "limit": limit}
+    return Call("GET", path, {"id": user_id}, query, result="reviews", is_whole=True)
 
 
 def quote(
@@ -118,7 +122,9 @@ def get_bookings(
 ) -> Listing[Booking]:
     """The bookings that the key's owner made or is a party of, from a page on, newest event
     first; `limit` (1 to 50) is a page's size."""
-    return Listing(Call("GET", "/api/v1/bookings", query=locals()), "bookings")
+    return Listing(
+        Call("GET", "/api/v1/bookings", query=locals(), result="bookings", is_whole=True)
+    )
 
 
 def wait_for(
@@ -170,7 +176,9 @@ def create_webhook(
     """Register an https address, by default for the first five events. The answer has the secret
     for `WebhookReceiver`, this once. Raises InvalidInput, RuleBroken `too_many_webhooks`."""
     body, path = _fields_of(locals()), "/api/webhooks"
-    return Call("POST", path, body=body, idempotency_key=idempotency_key)
+    return Call(
+        "POST", path, body=body, result="secret", is_whole=True, idempotency_key=idempotency_key
+    )
 
 
 def update_webhook(
@@ -188,7 +196,8 @@ def update_webhook(
 
 def delete_webhook(webhook_id: int) -> Call[object]:
     """Delete an endpoint; what was not yet sent to it is cancelled. Raises NotFound."""
-    return Call("DELETE", "/api/webhooks/{id}", {"id": webhook_id})
+    path, values = "/api/webhooks/{id}", {"id": webhook_id}
+    return Call("DELETE", path, values, result="success", is_whole=True)
 
 
 def rotate_webhook_secret(
@@ -196,7 +205,9 @@ def rotate_webhook_secret(
 ) -> Call[NewSecret]:
     """Make a new secret beside the old one. Raises NotFound."""
     path, values = "/api/webhooks/{id}/rotate-secret", {"id": webhook_id}
-    return Call("POST", path, values, idempotency_key=idempotency_key)
+    return Call(
+        "POST", path, values, result="secret", is_whole=True, idempotency_key=idempotency_key
+    )
 
 
 def activate_webhook_secret(
@@ -217,9 +228,9 @@ def get_deliveries(
     webhook_id: int, *, page: int | None = None, limit: int | None = None
 ) -> Listing[Delivery]:
     """The deliveries to an endpoint, from a page on; `limit` (1 to 50) is a page's size."""
+    path, values = "/api/webhooks/{id}/deliveries", {"id": webhook_id}
     query = {"page": page, "limit": limit}
-    path = "/api/webhooks/{id}/deliveries"
-    return Listing(Call("GET", path, {"id": webhook_id}, query), "deliveries")
+    return Listing(Call("GET", path, values, query, result="deliveries", is_whole=True))
 
 
 def redeliver(
@@ -236,7 +247,8 @@ def get_events(cursor: Cursor | None = None, *, limit: int | None = None) -> Lis
     an event when the next one is asked for: an event that your program fails to process comes
     again. `limit` (1 to 100) is a page's size. Raises RuleBroken `unknown_event` for a cursor
     that is not in your feed."""
-    return Feed(Call("GET", "/api/events", query={"limit": limit}), "events", cursor)
+    query = {"limit": limit}
+    return Feed(Call("GET", "/api/events", query=query, result="events", is_whole=True), cursor)
 
 
 def _fields_of(arguments: Mapping[str, object]) -> dict[str, object]:

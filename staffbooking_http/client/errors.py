@@ -7,7 +7,7 @@ ApiError
 |- Forbidden         the key lacks a permission, or its owner the subscription (403)
 |- NotFound          no such thing, or somebody else's (404)
 |- RateLimited       a limit is exceeded (429)
-`- Unavailable       no answer, or 502, 503, 504
+`- Unavailable       no answer of the service, or 502, 503, 504
 NotReached           a booking did not reach the awaited status
 """
 
@@ -114,7 +114,10 @@ _ERROR_BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def error_of(status: int, body: Mapping[str, Any], retry_after: float | None) -> ApiError:
-    """The error that an answer other than 2xx stands for; `retry_after` is in seconds."""
-    kind = InvalidInput if "errors" in body else _ERROR_BY_STATUS.get(status, ApiError)
+    """The error that an answer stands for, of 2xx one that is not the service's; `retry_after` is
+    in seconds."""
+    kind = _ERROR_BY_STATUS.get(status, Unavailable if 200 <= status < 300 else ApiError)
+    if status == 400 and "errors" in body:
+        kind = InvalidInput
     message = str(body.get("error", "The answer is not from the service"))
     return kind(message, status, body, retry_after)

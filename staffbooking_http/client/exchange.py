@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -19,7 +19,7 @@ from uuid import uuid4
 import httpx
 
 from staffbooking_core import __version__
-from staffbooking_http.client.errors import ApiError, Unavailable, error_of
+from staffbooking_http.client.errors import ApiError, RateLimited, Unavailable, error_of
 
 T = TypeVar("T")
 
@@ -34,8 +34,6 @@ RETRIED_ERRORS = (
 )
 """Errors of requests that are sent again. They are thrown into a flow in place of a response."""
 
-_RETRIED_STATUSES = {429, 502, 503, 504}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
@@ -43,20 +41,25 @@ class Retries:
 
     `attempts` counts the first one too. The wait before the n-th repetition is random, up to
     `base_seconds` doubled n-1 times and at most `max_seconds`. A wait that the service asks for
-    is kept in addition; if it is longer than `max_seconds`, the error is raised at once.
+    is kept in addition; if it is longer than `max_seconds`, the error is raised at once. Raises
+    ValueError for less than one attempt.
     """
 
     attempts: int = 4
     base_seconds: float = 0.5
     max_seconds: float = 30
 
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts must be at least 1, not {self.attempts}")
+
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
     """One call: its path as in the OpenAPI document with the values of its parameters.
 
-    Values that are None are not sent. `result` is the field of the answer to return, or None for
-    the whole answer. `changes` is false for a POST that changes nothing.
+    Values that are None are not sent. `result` is a field that each success has: it is returned,
+    or the whole answer if `is_whole`. `changes` is false for a POST that changes nothing.
     """
 
     method: str
@@ -64,9 +67,11 @@ class Call(Generic[T]):
     path_values: Mapping[str, object] = field(default_factory=dict)
     query: Mapping[str, object] = field(default_factory=dict)
     body: Mapping[str, object] | None = None
-    result: str | None = None
     idempotency_key: str | None = None
     changes: bool = True
+    _: KW_ONLY
+    result: str
+    is_whole: bool = False
 
     def __call__(self, client: SansIoClient) -> Flow[T]:
         return client.send(self)
@@ -74,10 +79,13 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A list in pages: the call for the first one, and the field of the answer with the items."""
+    """A list in pages: the call for the first one. Its `result` is the field with the items."""
 
     first: Call[Any]
-    items_field: str
+
+    @property
+    def items_field(self) -> str:
+        return self.first.result
 
     def first_call(self) -> Call[Any]:
         return self.first
@@ -130,9 +138,9 @@ class SansIoClient:
                 body = _decode_object(response)
                 # A repeated deletion finds nothing if only the answer to the first was lost.
                 is_gone = call.method == "DELETE" and attempt > 1 and response.status_code == 404
-                if (response.is_success and body is not None) or is_gone:
-                    return cast(T, body if call.result is None else (body or {}).get(call.result))
-                failure = error_of(response.status_code, body or {}, _retry_after(response))
+                if (response.is_success and call.result in body) or is_gone:
+                    return cast(T, body if call.is_whole else body[call.result])
+                failure = error_of(response.status_code, body, _retry_after(response))
             seconds = self._seconds_before_repetition(attempt, failure)
             if seconds is None:
                 failure.idempotency_key = request.headers.get("Idempotency-Key")
@@ -143,7 +151,7 @@ class SansIoClient:
     def _seconds_before_repetition(self, attempt: int, failure: ApiError) -> float | None:
         """The seconds until the next attempt, or None if there is none."""
         retries = self.retries
-        if failure.status not in {None, *_RETRIED_STATUSES} or attempt >= retries.attempts:
+        if not isinstance(failure, RateLimited | Unavailable) or attempt >= retries.attempts:
             return None
         retry_after = failure.retry_after or 0
         if retry_after > retries.max_seconds:
@@ -166,7 +174,7 @@ class SansIoClient:
             headers["Content-Type"] = "application/json"
             content = json.dumps(_to_json_values(call.body)).encode()
         path = call.path.format_map(
-            {name: quote(str(value), safe="") for name, value in call.path_values.items()}
+            {name: _to_path_segment(name, value) for name, value in call.path_values.items()}
         )
         query = cast(dict[str, str], _to_json_values(call.query))
         url = httpx.URL(self.base_url.rstrip("/") + path).copy_merge_params(query)
@@ -178,6 +186,13 @@ def _check_header_value(name: str, value: str) -> None:
     error."""
     if not (value.isascii() and value.isprintable() and value.strip() == value != ""):
         raise ValueError(f"{name} must be printable ASCII without spaces around it")
+
+
+def _to_path_segment(name: str, value: object) -> str:
+    """Raises ValueError for what would make the path that of another call."""
+    if str(value) in ("", ".", ".."):
+        raise ValueError(f"{name} must not be {str(value)!r}")
+    return quote(str(value), safe="")
 
 
 def _to_json_values(values: Mapping[str, object]) -> dict[str, object]:
@@ -197,13 +212,13 @@ def _to_json_value(value: object) -> object:
             return value
 
 
-def _decode_object(response: httpx.Response) -> dict[str, Any] | None:
-    """The JSON object in a response, or None; numbers with a fraction are exact."""
+def _decode_object(response: httpx.Response) -> dict[str, Any]:
+    """The JSON object in a response, empty without one; numbers with a fraction are exact."""
     try:
         body = json.loads(response.content, parse_float=Decimal)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
+    except (ValueError, ArithmeticError):  # not JSON, or a number beyond Decimal
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 def _retry_after(response: httpx.Response) -> float | None:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from staffbooking_http.client import AsyncClient, Client, FileCursor, Retries, errors
+from tests.http.client.samples import SAMPLES, sample_call
 
 Answer = httpx.Response | Exception
 BOOKING = {"booking_code": "BK1", "status": "pending", "event_date": "2027-03-03"}
@@ -235,6 +236,7 @@ def test_a_deletion_whose_answer_was_lost_succeeds() -> None:
         (403, {"code": "forbidden"}, errors.Forbidden),
         (404, {"code": "not_found"}, errors.NotFound),
         (500, {"code": "internal"}, errors.ApiError),
+        (500, {"code": "", "errors": ["of a proxy"]}, errors.ApiError),
     ],
 )
 def test_an_error_has_a_type(status: int, body: Any, expected: type[Exception]) -> None:
@@ -246,10 +248,48 @@ def test_an_error_has_a_type(status: int, body: Any, expected: type[Exception]) 
     assert len(service.requests) == 1
 
 
-def test_an_answer_of_another_server_is_an_error() -> None:
-    """A success that is no JSON object raises."""
-    with pytest.raises(errors.ApiError, match="not from the service"):
-        call_booking(Service(httpx.Response(200, text="<html>")).client())
+@pytest.mark.parametrize(
+    "text",
+    ["<html>", "[]", '{"status": "maintenance"}', '{"booking": 1e9999999999999999999}'],
+    ids=["HTML", "an array", "another object", "a number out of range"],
+)
+def test_an_answer_of_another_server_is_repeated(text: str) -> None:
+    """A success that is not the service's is a failure, and the next attempt may succeed."""
+    service = Service(httpx.Response(200, text=text), booked())
+    assert service.client().book(**GALA) == BOOKING
+    assert len({each.headers["Idempotency-Key"] for each in service.requests}) == 1
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_an_answer_without_its_field_is_no_result(name: str) -> None:
+    """A call whose answers lack the field of its result raises Unavailable after all attempts."""
+    service = Service(answer(200, {"status": "maintenance"}))
+    with pytest.raises(errors.Unavailable, match="not from the service"):
+        service.client().run(sample_call(name))
+    assert len(service.requests) == 4
+
+
+def test_an_error_of_a_proxy_is_repeated() -> None:
+    """A 502 with `errors` is no invalid input."""
+    service = Service(answer(502, {"errors": ["no upstream"]}))
+    with pytest.raises(errors.Unavailable):
+        call_booking(service.client())
+    assert len(service.requests) == 4
+
+
+@pytest.mark.parametrize("code", ["", ".", ".."])
+def test_a_path_to_another_call_is_refused(code: str) -> None:
+    """A code that would change the path is refused without a request."""
+    service = Service(booked())
+    with pytest.raises(ValueError, match=r"^code must not be"):
+        service.client().get_booking(code)
+    assert service.requests == []
+
+
+def test_a_client_makes_one_attempt_at_least() -> None:
+    """Less than one attempt is refused."""
+    with pytest.raises(ValueError, match="attempts must be at least 1"):
+        Retries(attempts=0)
 
 
 def test_a_request_goes_to_the_base_path_with_the_key() -> None:
