@@ -82,7 +82,8 @@ def quote(
     cancellation_insurance: bool | None = None,
 ) -> Call[Quote]:
     """The price of a booking, and whether the companion is available; nothing is reserved. Date
-    and time are local to the companion. Raises InvalidInput, NotFound."""
+    and time are local to the companion, the time is in whole minutes (ValueError for another, or
+    one with a time zone). Raises InvalidInput, NotFound."""
     return Call("POST", "/api/v1/quotes", body=locals(), result="quote", changes=False)
 
 
@@ -102,10 +103,9 @@ def book(
 ) -> Call[Booking]:
     """Request a booking for a registered customer: it is pending until the companion accepts.
 
-    Date and time are local to the companion. One call makes one booking at most, however often
-    it is repeated. To keep that over a restart of your program, store an `idempotency_key` of your
-    own before the call (1 to 255 printable ASCII characters; each call that takes one has a new
-    one without it). Raises InvalidInput, NotFound, and
+    Date and time are as for `quote`. One call makes one booking at most, however often it is
+    repeated. To keep that over a restart of your program, store an `idempotency_key` of your own
+    before the call (1 to 255 printable ASCII characters; without one, a call makes one up). Raises InvalidInput, NotFound, and
     RuleBroken, for example with `companion_unavailable` and its `reason`.
     """
     body, path = _fields_of(locals()), "/api/v1/bookings"

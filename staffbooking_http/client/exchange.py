@@ -203,11 +203,13 @@ def _to_json_values(values: Mapping[str, object]) -> dict[str, object]:
 def _to_json_value(value: object) -> object:
     match value:
         case time():
+            if value != value.replace(second=0, microsecond=0, tzinfo=None):
+                raise ValueError(f"{value} must be a time in whole minutes without a time zone")
             return value.strftime("%H:%M")
         case date():
             return value.isoformat()
         case Decimal():
-            return str(value)
+            return format(value, "f")  # the service takes no exponents
         case _:
             return value
 
