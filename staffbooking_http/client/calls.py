@@ -105,8 +105,9 @@ def book(
 
     Date and time are as for `quote`. One call makes one booking at most, however often it is
     repeated. To keep that over a restart of your program, store an `idempotency_key` of your own
-    before the call (1 to 255 printable ASCII characters; without one, a call makes one up). Raises InvalidInput, NotFound, and
-    RuleBroken, for example with `companion_unavailable` and its `reason`.
+    before the call (1 to 255 printable ASCII characters; without one, a call makes one up). Raises
+    InvalidInput, NotFound, and RuleBroken, for example with `companion_unavailable` and its
+    `reason`.
     """
     body, path = _fields_of(locals()), "/api/v1/bookings"
     return Call("POST", path, body=body, result="booking", idempotency_key=idempotency_key)

@@ -273,6 +273,18 @@ def test_the_feed_is_read_to_its_end(page):
     assert [each["id"] for each in page["kept"]] == ["evt_2", "evt_4", "evt_5"]
 
 
+def test_the_feed_is_read_from_its_beginning(page):
+    """`catch_up` without a last id asks without `after`, which an HTTP library would send empty."""
+    asked = []
+
+    def get(path: str, query: dict[str, Any]) -> dict[str, Any]:
+        asked.append(query)
+        return {"events": [decode(body())], "has_more": False}
+
+    assert page["catch_up"](get, WebhookReceiver([SECRET]), None) == "evt_1"
+    assert asked == [{"limit": 100}]
+
+
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["about"])
 def test_the_signatures_can_be_made_by_hand(vector, tmp_path):
     """The openssl commands of the page give the signatures of the vectors."""
