@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +23,8 @@ from attrs import define, field
 
 from staffbooking_adapters.testing.builders import POLICY, add_companion, add_user
 from staffbooking_adapters.testing.builders_messages import add_direct
-from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH
+from staffbooking_core.domain.messaging.conversations import MAX_MESSAGE_LENGTH, Message
+from staffbooking_core.errors import StoreUnavailable
 from staffbooking_core.ports import Ports
 from staffbooking_core.representations.channel import ClientEvent, CloseCode, ServerEvent
 from staffbooking_core.representations.messaging import message_record
@@ -31,6 +33,7 @@ from staffbooking_core.usecases.messaging.messages import MessageDraft
 from staffbooking_http.api import metrics
 from staffbooking_http.channel.delivery import TAIL_POLL_INTERVAL
 from staffbooking_http.channel.frames import MAX_FRAME_BYTES, MAX_FRAME_DEPTH
+from staffbooking_http.channel.message_batcher import MessageBatcher
 from staffbooking_http.channel.outbound import MAX_UNREAD_BYTES
 from staffbooking_http.channel.socketio_client import MAX_QUEUED_BYTES
 from staffbooking_http.docs import asyncapi
@@ -212,6 +215,22 @@ def page() -> dict[str, Any]:
     return made
 
 
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The contents of messages that the service refuses as `unavailable`: the first one."""
+    contents: list[str] = []
+    send = MessageBatcher.send
+
+    async def refuse_first(batcher: MessageBatcher, draft: MessageDraft) -> Message:
+        if not contents:
+            contents.append(draft.content)
+            raise StoreUnavailable
+        return await send(batcher, draft)
+
+    monkeypatch.setattr(MessageBatcher, "send", refuse_first)
+    return contents
+
+
 @define
 class Screen:
     """The messages that a client shows."""
@@ -265,18 +284,38 @@ async def test_the_client_misses_nothing(page: dict[str, Any]) -> None:
     assert await stored(ports) == screen.texts
 
 
+async def test_the_client_sends_a_refused_message_again(
+    page: dict[str, Any], refused: list[str]
+) -> None:
+    """A message that was answered `unavailable` is sent again over the same connection."""
+    ports, screen = memory_ports(), Screen()
+    ada = await add_user(ports.store)
+    talk = await add_direct(ports.store, customer=ada)
+    async with serve_channel(ports) as site, anyio.create_task_group() as tasks:
+        address = f"http://127.0.0.1:{site.port}"
+        client = page["Client"](address, await site.sign_in(ada), screen.show)
+        client.headers["Origin"] = POLICY.base_url
+        tasks.start_soon(client.run)
+        await client.say(talk.id, "mine", "a1")
+        await screen.shows("mine")
+        tasks.cancel_scope.cancel()
+    assert await stored(ports) == refused == ["mine"]
+
+
 @pytest.mark.parametrize(
     "code, is_kept",
     [("unavailable", True), ("internal", True), ("rate_limited", True), ("not_found", False)],
 )
-def test_the_client_keeps_what_may_be_sent_again(
+async def test_the_client_repeats_what_may_be_sent_again(
     page: dict[str, Any], code: str, is_kept: bool
 ) -> None:
-    """After an error, the client keeps a message unless the error is permanent."""
+    """After an error, the client sends a message again after `retry_after`, and drops it if the
+    error is permanent."""
     client = page["Client"]("http://127.0.0.1", "token", print)
-    client.unsent["a1"] = {"content": "Hello"}
-    client.take({"event": "error", "data": {"code": code}, "ref": "a1"})
-    assert ("a1" in client.unsent) is is_kept
+    client.socket, client.unsent["a1"] = AsyncMock(), {"content": "Hello"}
+    client.take({"event": "error", "data": {"code": code, "retry_after": 0}, "ref": "a1"})
+    await asyncio.gather(*client.repetitions)
+    assert client.socket.send.await_count == len(client.unsent) == is_kept
 
 
 def test_the_client_shows_nothing_twice(page: dict[str, Any]) -> None:
@@ -305,20 +344,26 @@ client.socket.disconnect();
 """
 
 
-async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_path: Path) -> None:
-    """The JavaScript client shows missed messages once, stores a repeated one once, and exits with
-    0 once all are acknowledged."""
+@pytest.fixture
+def script(node_folder: Path, tmp_path: Path) -> str:
+    """The path of a program with the JavaScript client of the page."""
     (tmp_path / "node_modules").symlink_to(node_folder / "node_modules")
     files = {"package.json": '{"type": "module"}', "page.js": blocks("js")[-1], "main.js": SCRIPT}
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    return str(tmp_path / "main.js")
+
+
+async def test_the_client_in_javascript_misses_nothing(script: str) -> None:
+    """The JavaScript client shows missed messages once, stores a repeated one once, and exits with
+    0 once all are acknowledged."""
     ports, screen = memory_ports(), Screen()
     ada, mia = await add_user(ports.store), await add_companion(ports.store)
     talk = await add_direct(ports.store, companion=mia, customer=ada)
     await messages.send_message(ports, MessageDraft(mia.id, talk.id, "old"))
     async with serve_channel(ports) as site, anyio.create_task_group() as tasks:
         cookie = f"connect.sid={await site.sign_in(ada)}"
-        command = ["node", str(tmp_path / "main.js"), f"http://127.0.0.1:{site.port}", cookie]
+        command = ["node", script, f"http://127.0.0.1:{site.port}", cookie]
         async with run_program(command) as (output, input_):
             tasks.start_soon(screen.read, output)
             await screen.shows("old")
@@ -331,6 +376,23 @@ async def test_the_client_in_javascript_misses_nothing(node_folder: Path, tmp_pa
             await screen.shows("old", "mine", "missed", "last")
             input_.close()
     assert await stored(ports) == screen.texts
+
+
+async def test_the_client_in_javascript_sends_a_refused_message_again(
+    script: str, refused: list[str]
+) -> None:
+    """The JavaScript client sends a message again that was answered `unavailable`, and exits with 0
+    once it is acknowledged."""
+    ports = memory_ports()
+    ada = await add_user(ports.store)
+    talk = await add_direct(ports.store, customer=ada)
+    async with serve_channel(ports) as site:
+        cookie = f"connect.sid={await site.sign_in(ada)}"
+        command = ["node", script, f"http://127.0.0.1:{site.port}", cookie]
+        async with run_program(command) as (_, input_):
+            input_.write(line([talk.id, "mine", "a1"]))
+            input_.close()
+    assert await stored(ports) == refused == ["mine"]
 
 
 @asynccontextmanager
