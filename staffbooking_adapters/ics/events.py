@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
@@ -51,7 +52,7 @@ def read_calendar(content: bytes, timezone: str, window: Interval, host: str) ->
     for calendar in parse_calendars(content):
         described = {zone.text("TZID"): zone for zone in _components_of_kind(calendar, "VTIMEZONE")}
         zones = ZoneResolver(iana_clock(timezone), window, budget, described)
-        for entry in _entries(calendar, zones, host):
+        for entry in chain(_period_entries(calendar), _event_entries(calendar, zones, host)):
             count = len(found)
             reasons = set[SkippedEvent]()
             for starts_at, ends_at in entry.spans:
@@ -92,7 +93,7 @@ def _components_of_kind(calendar: Component, kind: str) -> Iterator[Component]:
     return (component for component in calendar.children if component.kind == kind)
 
 
-def _entries(calendar: Component, zones: ZoneResolver, host: str) -> Iterator[_Entry]:
+def _period_entries(calendar: Component) -> Iterator[_Entry]:
     for component in _components_of_kind(calendar, "VFREEBUSY"):
         for periods in component.properties_named("FREEBUSY"):
             if periods.parameter("FBTYPE").upper() == "FREE":
@@ -100,18 +101,24 @@ def _entries(calendar: Component, zones: ZoneResolver, host: str) -> Iterator[_E
                 continue
             for given in periods.values():
                 yield _Entry((_parse_period(given, utc_clock),), SkippedEvent.FREE)
+
+
+def _event_entries(calendar: Component, zones: ZoneResolver, host: str) -> Iterator[_Entry]:
     own_uid_pattern = re.compile(rf"BK[0-9A-HJKMNP-TV-Z]{{12}}@{re.escape(host)}")
     series: defaultdict[str, list[_CalendarEvent]] = defaultdict(list)
     for number, component in enumerate(_components_of_kind(calendar, "VEVENT")):
         uid = component.text("UID")
         if own_uid_pattern.fullmatch(uid):
             yield _Entry((), SkippedEvent.OWN_BOOKING)
-        elif component.first_property("DTSTART") is not None:
-            series[uid or f"event {number}"].append(_parse_event(component, zones))
-        elif _is_busy(component):
-            raise UnreadableCalendar("has an event that doesn't say when it begins")
-        else:
+            continue
+        try:
+            event = _parse_event(component, zones)
+        except (ValueError, OverflowError):
+            if _is_busy(component):
+                raise
             yield _Entry((), _reason_of_free(component))
+        else:
+            series[uid or f"event {number}"].append(event)
     for events in series.values():
         yield _Entry(_series_spans(events, zones), _reason_of_free(events[0].component))
 
@@ -176,7 +183,8 @@ def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
     start = _wall_time_of(component, "DTSTART", zones)
     end = _wall_time_of(component, "DTEND", zones)
     recurrence_id = component.first_property("RECURRENCE-ID")
-    assert start is not None
+    if start is None:
+        raise UnreadableCalendar("has an event that doesn't say when it begins")
     length, is_busy = _duration_of(component, start, end), _is_busy(component)
     if is_busy and length < timedelta(0):
         raise UnreadableCalendar(_ENDS_BEFORE_START)
@@ -189,7 +197,8 @@ def _parse_event(component: Component, zones: ZoneResolver) -> _CalendarEvent:
         is_busy=is_busy,
         replaced=_wall_time_of(component, "RECURRENCE-ID", zones),
         is_this_and_future=(
-            recurrence_id is not None and recurrence_id.parameter("RANGE") == "THISANDFUTURE"
+            recurrence_id is not None
+            and recurrence_id.parameter("RANGE").upper() == "THISANDFUTURE"
         ),
     )
 
@@ -261,10 +270,11 @@ def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iter
     by_age = sorted(events, key=lambda event: event.sequence)
     overrides = {event.replaced.instant: event for event in by_age if event.replaced is not None}
     yield from (event.span(event.start.wall) for event in overrides.values() if event.is_busy)
-    masters = [event for event in by_age if event.replaced is None]
-    if not masters:
-        return
     moved = {at: event for at, event in overrides.items() if event.is_this_and_future}
+    masters = [event for event in by_age if event.replaced is None]
+    # The rule of a series that blocks no time may be one that can't be expanded.
+    if not masters or not any(event.is_busy for event in (masters[-1], *moved.values())):
+        return
     override_starts = sorted(moved)
     shifts = [timedelta(0), *(event.start.instant - at for at, event in moved.items())]
     durations = [timedelta(0), *(event.duration for event in (masters[-1], *moved.values()))]

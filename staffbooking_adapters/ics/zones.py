@@ -55,15 +55,19 @@ class ZoneResolver:
     budget: RecurrenceBudget
     described: Mapping[str, Component]
     """The file's VTIMEZONE components by name."""
-    _cache: dict[str, ZoneClock] = field(factory=dict)
+    _cache: dict[str, ZoneClock | None] = field(factory=dict)
+    """None for a zone that can't be read; it is tried once, however many events name it."""
 
     def by_name(self, name: str) -> ZoneClock:
         """The clock of a zone name. Raises UnreadableCalendar for an unknown zone."""
         if not name:
             return self.default
         if name not in self._cache:
+            self._cache[name] = None
             self._cache[name] = self._find_clock(name)
-        return self._cache[name]
+        if (found := self._cache[name]) is None:
+            raise UnreadableCalendar(_NOT_DESCRIBED)
+        return found
 
     def _find_clock(self, name: str) -> ZoneClock:
         iana_name = WINDOWS_TO_OLSON.get(name, name)

@@ -245,10 +245,22 @@ async def test_an_event_has_an_end_or_a_duration(event, expected):
 
 
 @pytest.mark.parametrize("said", ["TRANSP:TRANSPARENT", "STATUS:CANCELLED"])
-@pytest.mark.parametrize("event", ["", "DTSTART:20270310T090000Z\nDTEND:20270310T080000Z\n"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        "",
+        "DTSTART:20270310T090000Z\nDTEND:20270310T080000Z",
+        "DTSTART:20270230T090000Z",
+        "DTSTART;TZID=Nowhere:20270310T120000",
+        "DTSTART;VALUE=DATE:99991231",
+        make_ics_hour("20270310T120000Z", "SEQUENCE:first"),
+        make_ics_hour("20270310T120000Z", "RRULE:FREQ=HOURLY"),
+        make_ics_hour("20270310T120000Z", "RDATE:20270230T120000Z"),
+    ],
+)
 async def test_an_event_that_is_not_busy_needs_no_times(said, event):
-    """An event that is not busy may lack its times."""
-    assert await busy(make_ics_calendar(event + said, make_ics_hour())) == NINE
+    """An event that is not busy may lack its times, or have some that can't be read."""
+    assert await busy(make_ics_calendar(f"{event}\n{said}", make_ics_hour())) == NINE
 
 
 async def test_a_time_in_the_skipped_hour():

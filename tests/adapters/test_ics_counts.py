@@ -20,6 +20,9 @@ WINDOW = Interval(datetime(2027, 3, 1, tzinfo=UTC), datetime(2027, 5, 1, tzinfo=
     [
         (make_ics_hour("20270310T090000Z", "TRANSP:TRANSPARENT"), "free"),
         ("TRANSP:TRANSPARENT", "free"),
+        ("DTSTART:20270230T090000Z\nTRANSP:TRANSPARENT", "free"),
+        ("DTSTART:20270230T090000Z\nSTATUS:CANCELLED", "cancelled"),
+        (make_ics_hour("20270310T090000Z", "TRANSP:TRANSPARENT", "RRULE:FREQ=HOURLY"), "free"),
         (make_ics_hour("20270310T090000Z", "STATUS:CANCELLED"), "cancelled"),
         (make_ics_hour("20270310T090000Z", "EXDATE:20270310T090000Z"), "cancelled"),
         (make_ics_hour("20270310T090000Z", "UID:BK0123456789AB@book.example.com"), "own_booking"),

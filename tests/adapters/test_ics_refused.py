@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from staffbooking_adapters.ics import events, parsing
+from staffbooking_adapters.ics import events, parsing, zones
 from staffbooking_adapters.ics.calendars import IcsCalendars
 from staffbooking_core.domain.companions.availability import Interval
 from staffbooking_core.errors import InvalidField
@@ -143,6 +143,22 @@ async def test_short_frequencies_are_refused(step):
     """Hourly and shorter frequencies are refused."""
     said = await refusal(make_ics_calendar(make_ics_hour("20270310T090000Z", f"RRULE:FREQ={step}")))
     assert said == "has an event with an unsupported recurrence rule"
+
+
+async def test_a_zone_that_cannot_be_read_is_tried_once(monkeypatch):
+    """The description of a zone that can't be read is tried once, however many free events have
+    it."""
+    tried = []
+
+    def fail(*_args):
+        tried.append(1)
+        raise ValueError
+
+    monkeypatch.setattr(zones, "_build_described_clock", fail)
+    event = "DTSTART;TZID=Customized Time Zone:20270310T090000\nTRANSP:TRANSPARENT"
+    content = make_ics_calendar(*[event] * 3, before=CUSTOM_TIMEZONE)
+    found = await IcsCalendars("https://book.example.com").parse_busy_times(content, "UTC", WINDOW)
+    assert (found.skipped, tried) == ({"free": 3}, [1])
 
 
 async def test_too_many_occurrences_are_refused():

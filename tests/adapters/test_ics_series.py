@@ -22,12 +22,26 @@ MOVED = make_ics_hour("20270312T120000Z", "UID:1", "RECURRENCE-ID:20270311T09000
             MOVED.replace("-ID:", "-ID;RANGE=THISANDFUTURE:"),
             ["03-10 09", "03-12 12", "03-13 12", "03-14 12"],
         ),
+        (
+            MOVED.replace("-ID:", "-ID;RANGE=thisandfuture:"),
+            ["03-10 09", "03-12 12", "03-13 12", "03-14 12"],
+        ),
     ],
 )
 async def test_an_event_may_replace_an_occurrence(instead, expected):
     """An event with a RECURRENCE-ID replaces that occurrence and may move the later ones."""
     for events in ((DAILY, instead), (instead, DAILY)):
         assert [span[:8] for span in await busy(make_ics_calendar(*events))] == expected
+
+
+async def test_a_free_series_may_become_busy():
+    """A free series whose later occurrences an event makes busy is busy from then on."""
+    events = (f"{DAILY}\nTRANSP:TRANSPARENT", MOVED.replace("-ID:", "-ID;RANGE=THISANDFUTURE:"))
+    assert [span[:8] for span in await busy(make_ics_calendar(*events))] == [
+        "03-12 12",
+        "03-13 12",
+        "03-14 12",
+    ]
 
 
 @pytest.mark.parametrize(
