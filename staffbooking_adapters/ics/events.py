@@ -266,32 +266,38 @@ def _require_type(value: object, kind: type[T]) -> T:
 
 
 def _series_spans(events: Sequence[_CalendarEvent], zones: ZoneResolver) -> Iterator[InstantSpan]:
-    """The busy spans of all events of one UID; a higher SEQUENCE replaces a lower one."""
+    """The busy spans of all events of one UID; a higher SEQUENCE replaces a lower one. Different
+    events with one UID and SEQUENCE all count."""
     by_age = sorted(events, key=lambda event: event.sequence)
     overrides = {event.replaced.instant: event for event in by_age if event.replaced is not None}
     yield from (event.span(event.start.wall) for event in overrides.values() if event.is_busy)
     moved = {at: event for at, event in overrides.items() if event.is_this_and_future}
+    is_moved_busy = any(event.is_busy for event in moved.values())
     masters = [event for event in by_age if event.replaced is None]
-    # The rule of a series that blocks no time may be one that can't be expanded.
-    if not masters or not any(event.is_busy for event in (masters[-1], *moved.values())):
-        return
+    newest = [
+        event
+        for event in masters
+        if event.sequence == masters[-1].sequence and (event.is_busy or is_moved_busy)
+    ]
+    if not newest:
+        return  # The rule of an event that blocks no time may be one that can't be expanded.
     override_starts = sorted(moved)
     shifts = [timedelta(0), *(event.start.instant - at for at, event in moved.items())]
-    durations = [timedelta(0), *(event.duration for event in (masters[-1], *moved.values()))]
+    durations = [timedelta(0), *(event.duration for event in (*newest, *moved.values()))]
     window = zones.window
     first = window.starts_at.replace(tzinfo=None) - max(durations) - max(shifts) - 2 * DAY
     last = window.ends_at.replace(tzinfo=None) - min(shifts) + 2 * DAY
-    occurrences = _occurrence_spans(masters[-1], first, last, zones)
-    for (starts_at, ends_at), local_start in occurrences.items():
-        if starts_at in overrides:
-            continue
-        if earlier_count := bisect_right(override_starts, starts_at):
-            event = moved[override_starts[earlier_count - 1]]
-            starts_at, ends_at = event.moved_span(local_start, starts_at)
-        else:
-            event = masters[-1]
-        if event.is_busy:
-            yield starts_at, ends_at
+    for master in newest:
+        occurrences = _occurrence_spans(master, first, last, zones)
+        for (starts_at, ends_at), local_start in occurrences.items():
+            if starts_at in overrides:
+                continue
+            event = master
+            if earlier_count := bisect_right(override_starts, starts_at):
+                event = moved[override_starts[earlier_count - 1]]
+                starts_at, ends_at = event.moved_span(local_start, starts_at)
+            if event.is_busy:
+                yield starts_at, ends_at
 
 
 def _occurrence_spans(

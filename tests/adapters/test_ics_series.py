@@ -98,3 +98,17 @@ async def test_the_newer_of_two_versions_counts():
     newer = make_ics_hour("20270310T090000Z", "UID:1", "SEQUENCE:2")
     older = make_ics_hour("20270311T090000Z", "UID:1", "SEQUENCE:1")
     assert await busy(make_ics_calendar(newer, older)) == NINE
+
+
+@pytest.mark.parametrize("version", ["", "SEQUENCE:1"])
+async def test_events_of_one_uid_and_version_all_count(version):
+    """Different events with one UID count all where they have the same SEQUENCE, or none."""
+    older = make_ics_hour("20270309T090000Z", "UID:1", "SEQUENCE:0") if version else ""
+    one = make_ics_hour("20270310T090000Z", "UID:1", version)
+    other = make_ics_hour("20270311T090000Z", "UID:1", version, "RRULE:FREQ=DAILY;COUNT=2")
+    events = filter(None, (one, older, other))
+    assert [span[:8] for span in await busy(make_ics_calendar(*events))] == [
+        "03-10 09",
+        "03-11 09",
+        "03-12 09",
+    ]
