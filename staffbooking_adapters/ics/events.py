@@ -314,17 +314,24 @@ def _occurrence_spans(
         for given in event.component.properties_named("EXDATE")
         for at in _wall_times_of(given, zones)
     ]
-    days = {at.wall.date() for at in excluded if at.is_day or event.is_whole_days}
     spans: dict[InstantSpan, _WallTime | None] = {
-        event.span(wall): evolve(event.start, wall=wall)
-        for wall in walls
-        if wall.date() not in days
+        event.span(wall): evolve(event.start, wall=wall) for wall in walls
     }
     for given in event.component.properties_named("RDATE"):
         for span in _extra_dates(event, given, zones):
             spans.setdefault(span)
-    instants = {at.instant for at in excluded}
-    return {span: start for span, start in spans.items() if span[0] not in instants}
+    starts, instants = {starts_at for starts_at, _ in spans}, {at.instant for at in excluded}
+    # Some programs exclude a whole day by midnight in another zone than the calendar's owner has.
+    days = {
+        at.wall.date()
+        for at in excluded
+        if at.is_day or (event.is_whole_days and at.instant not in starts)
+    }
+    return {
+        span: start
+        for span, start in spans.items()
+        if span[0] not in instants and (start is None or start.wall.date() not in days)
+    }
 
 
 def _rule_occurrences(

@@ -424,6 +424,15 @@ async def test_exceptions_of_whole_days_may_have_a_time():
     ]
 
 
+async def test_a_whole_day_may_be_excluded_by_its_instant():
+    """An exception that is the instant of a whole day's local midnight removes that day alone."""
+    days = "DTSTART;VALUE=DATE:20270310\nRRULE:FREQ=DAILY;COUNT=3\nEXDATE:20270310T230000Z"
+    assert await busy(make_ics_calendar(days), "Europe/Berlin") == [
+        "03-09 23:00 - 03-10 23:00",
+        "03-11 23:00 - 03-12 23:00",
+    ]
+
+
 async def test_occurrences_keep_their_local_time():
     """Occurrences keep their local time and duration across a clock change."""
     event = "DTSTART;TZID=Europe/Berlin:20270327T230000\nDTEND;TZID=Europe/Berlin:20270328T010000"
