@@ -54,22 +54,22 @@ class AccountsReader:
         return found[offset : offset + limit]
 
     async def find_people(self, query: PeopleQuery) -> Sequence[User]:
+        users, term, after_id = self.tx.state.users, query.term, query.after_id
         found = [
             user
-            for user in self.tx.state.users.values()
+            for user in users.values()
             if query.role in (None, user.role) and query.state in (None, user.state)
         ]
-        if query.term:
-            positions = {
-                user.id: position for user in found if (position := _first_term(user, query.term))
-            }
-            found = [user for user in found if user.id in positions]
-            found.sort(key=lambda user: (positions[user.id], user.id))
-        else:
-            found.sort(key=lambda user: -user.id)
-        ids = [user.id for user in found]
-        first = ids.index(query.after_id) + 1 if query.after_id in ids else 0
-        return found[first : first + query.limit]
+        # The last account of the page before may not match any more.
+        if not term:
+            older = [user for user in found if after_id is None or user.id < after_id]
+            return sorted(older, key=lambda user: -user.id)[: query.limit]
+        places = {(first, user.id): user for user in found if (first := _first_term(user, term))}
+        after = ("", 0)
+        if after_id is not None:
+            last = users.get(after_id)
+            after = (last and _first_term(last, term)) or term, after_id
+        return [places[place] for place in sorted(places) if place > after][: query.limit]
 
     async def emails_of(self, user_ids: Collection[int]) -> Mapping[int, str]:
         users = self.tx.state.users

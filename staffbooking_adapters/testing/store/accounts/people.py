@@ -55,6 +55,23 @@ class PeopleContract(StoreContract):
             assert await find(store, "ad", limit=1, after_id=after) == [found]
         assert await find(store, "ad", after_id=expected[-1]) == []
 
+    async def test_a_page_begins_after_a_person_who_no_longer_matches(self, store: OpenStore):
+        """After the last person of a page is disabled, the next page still begins after them."""
+        ids = [(await add(store, "Ada", f"Adams {each}")).id for each in "abc"]
+        last = await read_store(store, lambda view: view.accounts.user(ids[1]))
+        await save(store, last, disabled_at=NOW)
+        for term, expected in (("", [ids[0]]), ("ada", [ids[2]])):
+            found = await find(store, term, state=AccountState.ACTIVE, after_id=ids[1])
+            assert found == expected, term
+
+    async def test_a_search_goes_on_by_id_after_a_person_without_the_term(self, store: OpenStore):
+        """After the last person of a page is erased, those whose term is the text itself follow by
+        id, and all others with it."""
+        ids = [(await add(store, "Ada", name)).id for name in ("", "", "", "Adams")]
+        last = await read_store(store, lambda view: view.accounts.user(ids[1]))
+        await save(store, last, disabled_at=NOW, erased_at=NOW)
+        assert await find(store, "ada", after_id=ids[1]) == [ids[2], ids[3]]
+
     async def test_role_and_state_select(self, store: OpenStore):
         """A role and a state narrow both lists; the erased match no term."""
         active = await add(store, "Ada", "One")
