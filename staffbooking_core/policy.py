@@ -89,8 +89,6 @@ class Policy:
     halfway from its due time."""
 
     # Bookable events (CONTRACT, conventions)
-    book_ahead_years: int = 3
-    """How far ahead an event can be booked."""
     availability_days: int = 92
     """Maximum days of one look at a companion's availability."""
     detail_reviews: int = 10

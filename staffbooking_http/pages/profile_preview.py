@@ -9,7 +9,8 @@ from litestar import get
 from litestar.response import Redirect, Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
-from staffbooking_core.domain.companions import availability, booking_limits
+from staffbooking_core.domain.companions import availability
+from staffbooking_core.domain.companions.booking_limits import NO_LIMITS
 from staffbooking_core.domain.companions.companion import missing_fields
 from staffbooking_core.representations.companions import companion_detail
 from staffbooking_core.usecases.companions import profiles
@@ -55,7 +56,7 @@ async def preview_profile(request: PageRequest) -> Template | Redirect:
     items = await profiles.list_portfolio_items(call.ports, visitor.actor)
     detail = companion_detail(companion, policy.currency, (), items)["companion"]
     today = availability.local_date(companion.calendar.timezone, now)
-    bounds = today, booking_limits.add_years(today, policy.book_ahead_years)
+    bounds = today, NO_LIMITS.last_day(today)
     weekday = view_of_scope(call.scope).locale.formats.first_week_day
     read = partial(profiles.preview_availability, call.ports, companion)
     wanted = parse_month(query.month) if query.month else query.date or today

@@ -12,7 +12,8 @@ from litestar import Response, get
 from litestar.response import Template
 
 from staffbooking_core.bounds import AllowedCharacters, TextBounds
-from staffbooking_core.domain.companions import availability, booking_limits
+from staffbooking_core.domain.companions import availability
+from staffbooking_core.domain.companions.booking_limits import NO_LIMITS, earliest_today
 from staffbooking_core.domain.companions.companion import (
     find_offered_service,
     normalize_place,
@@ -84,8 +85,8 @@ async def show_search(request: PageRequest) -> Template | Response[bytes]:
         "services": names,
         "service": find_offered_service(names, filters["service"]),
         "currency": call.ports.policy.currency.code,
-        "first": booking_limits.earliest_today(now),
-        "last": booking_limits.add_years(now.date(), call.ports.policy.book_ahead_years),
+        "first": earliest_today(now),
+        "last": NO_LIMITS.last_day(now.date()),
     }
     try:
         wanted = query_string.parse_query(SearchCompanions, query)
@@ -208,7 +209,7 @@ async def companion_context(call: Call) -> dict[str, Any]:
         "companion": companion,
         "services": companion["service_types"].split(","),
         "first": today,
-        "last": booking_limits.add_years(today, policy.book_ahead_years),
+        "last": NO_LIMITS.last_day(today),
         "day_hours": policy.day_rate_from_hours,
     }
 

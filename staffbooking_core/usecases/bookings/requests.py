@@ -23,7 +23,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
 )
 from staffbooking_core.domain.companions import availability
 from staffbooking_core.domain.companions.availability import Interval, NonexistentLocalTime
-from staffbooking_core.domain.companions.booking_limits import add_years
+from staffbooking_core.domain.companions.booking_limits import NO_LIMITS
 from staffbooking_core.domain.companions.companion import find_offered_service
 from staffbooking_core.domain.companions.unavailability import unavailability_reason
 from staffbooking_core.errors import (
@@ -39,7 +39,6 @@ from staffbooking_core.errors import (
     Unauthenticated,
 )
 from staffbooking_core.inputs import RequestBooking, RequestBookingFor, RequestQuote
-from staffbooking_core.policy import Policy
 from staffbooking_core.ports import (
     CALENDAR_CHANGED,
     PARTY_DISABLED,
@@ -192,7 +191,7 @@ def _price_booking(
     now: datetime,
 ) -> tuple[Booking, int]:
     """The booking, and how many others its companion had accepted when it was decided."""
-    accepted = _validate_request(command, context, now, ports.policy)
+    accepted = _validate_request(command, context, now)
     companion = accepted.companion
     reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval, now)
     if reason is not None:
@@ -203,12 +202,12 @@ def _price_booking(
 
 
 def _validate_request(
-    command: RequestBooking, context: BookingRequestContext, now: datetime, policy: Policy
+    command: RequestBooking, context: BookingRequestContext, now: datetime
 ) -> _AcceptedRequest:
     companion, customer = context.companion, context.customer
     if companion is None:
         raise NotFound("Companion")
-    interval, faults = check_event(command, companion, now, policy)
+    interval, faults = check_event(command, companion, now)
     service = find_offered_service(companion.service_types, command.service_type)
     if not _is_customer(customer):
         faults.append(_UNKNOWN_CUSTOMER)
@@ -221,13 +220,10 @@ def check_event(
     command: RequestBooking | RequestQuote,
     companion: BookableCompanion,
     now: datetime,
-    policy: Policy,
 ) -> tuple[Interval | None, list[FieldError]]:
     """The time of the event, None where it has none, and the faults of the event and the
     service."""
-    starts_at, faults = _parse_start(
-        command, companion.calendar.timezone, now, policy.book_ahead_years
-    )
+    starts_at, faults = _parse_start(command, companion.calendar.timezone, now)
     if find_offered_service(companion.service_types, command.service_type) is None:
         faults.append(FieldError("service_type", "is not offered by this companion"))
     if starts_at is None:
@@ -236,13 +232,13 @@ def check_event(
 
 
 def _parse_start(
-    command: RequestBooking | RequestQuote, timezone: str, now: datetime, years: int
+    command: RequestBooking | RequestQuote, timezone: str, now: datetime
 ) -> tuple[datetime | None, list[FieldError]]:
     """The start of the event, or the faults of its date or time."""
     day, today = command.event_date, availability.local_date(timezone, now)
     if day < today:
         return None, [FieldError("event_date", "lies in the past")]
-    if day > (last := add_years(today, years)):
+    if day > (last := NO_LIMITS.last_day(today)):
         return None, [FieldError("event_date", f"must not be after {last}")]
     try:
         minutes = availability.parse_hhmm(command.start_time)
