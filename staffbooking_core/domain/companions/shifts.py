@@ -182,7 +182,12 @@ def with_shifts(
         morning = _night_end(slots_on(first - DAY), _merge(weekly.slots_on(first)))
     changed: dict[date, list[Slot]] = {day: [] for day in days}
     changed[first] += [Slot(0, morning)] if morning else []
-    changed[last + DAY] = [*(after[1:] if night_end else after)]
+    usual_last, usual_after = (_merge(weekly.slots_on(day)) for day in (last, last + DAY))
+    own = usual_after[1:] if _night_end(usual_last, usual_after) else usual_after
+    rest = after[1:] if night_end else after
+    # The night may have joined the weekly hours of that morning.
+    joined = [slot for slot in own if slot.end <= night_end]
+    changed[last + DAY] = [*(own if _merge((*joined, *rest)) == own else rest)]
     for day in days:
         for shift in shifts_on(weekly, day) if shifts is None else shifts:
             own, tail = _split(shift)
@@ -192,10 +197,6 @@ def with_shifts(
         merged, usual = _merge(slots), _merge(weekly.slots_on(day))
         if (shifts is None and day not in overrides) or (day > last and merged == slots_on(day)):
             continue  # Its hours stay as they are.
-        if shifts is None and day > last:
-            early = [slot for slot in usual if slot.start < night_end]
-            if _merge((*early, *merged)) == usual:
-                merged = usual  # The night had joined the weekly hours of that morning.
         overrides[day] = merged
         if merged == usual:
             del overrides[day]

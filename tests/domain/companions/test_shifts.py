@@ -150,14 +150,22 @@ def test_a_shift_lasts_at_most_a_day(start: int, end: int) -> None:
 def test_days_are_replaced_with_their_nights(
     calendar: Calendar, first: int, length: int, wanted: list[Shift]
 ) -> None:
-    """New shifts of days replace those that started on them, and leave all other hours."""
+    """New shifts of days replace those that started on them, and leave all other hours; weekly
+    hours that lie within a replaced night may come back."""
     numbers = range(first, first + length)
     old = {
         each for number in numbers for each in minutes_on(number, shifts_on(calendar, day(number)))
     }
     new = {each for number in numbers for each in minutes_on(number, wanted)}
     changed = with_shifts(calendar, day(first), day(numbers[-1]), wanted)
-    assert open_minutes(changed) == (open_minutes(calendar) - old) | new
+    expected = (open_minutes(calendar) - old) | new
+    usual = without_overrides(calendar).slots_on(day(numbers[-1] + 1))
+    weekly = {
+        (numbers[-1] + 1) * MIDNIGHT + minute
+        for slot in usual
+        for minute in range(slot.start, slot.end, 30)
+    }
+    assert expected <= open_minutes(changed) <= expected | (weekly & old)
 
 
 def test_nights_of_consecutive_days_replace_open_days() -> None:
@@ -199,6 +207,41 @@ def test_restoring_a_day_gives_back_the_morning_that_its_night_had_joined() -> N
     plain = Calendar("UTC", (WeeklySlot(6, Slot(0, 30)),))
     special = with_shifts(plain, day(5), day(5), [Shift(90, 25 * HOUR)])
     assert with_shifts(special, day(5), day(5), None) == plain
+
+
+@pytest.mark.parametrize("wanted", [(), (Shift(18 * HOUR, 23 * HOUR),)])
+def test_a_changed_day_gives_back_the_morning_that_its_night_had_joined(
+    wanted: tuple[Shift, ...],
+) -> None:
+    """A special night that runs into the weekly hours of the next morning is one slot with them;
+    they stay when the day is closed or gets other hours."""
+    plain = Calendar("UTC", (WeeklySlot(5, Slot(6 * HOUR, 14 * HOUR)),))
+    special = with_shifts(plain, day(4), day(4), [Shift(18 * HOUR, 30 * HOUR)])
+    changed = with_shifts(special, day(4), day(4), wanted)
+    assert [shifts_on(changed, day(number)) for number in (4, 5)] == [
+        wanted,
+        (Shift(6 * HOUR, 14 * HOUR),),
+    ]
+
+
+def test_a_changed_day_takes_the_end_of_its_weekly_night_along() -> None:
+    """Of the weekly hours that a special night had joined, the end of the day's own weekly night
+    does not come back when the day gets other hours."""
+    late = Shift(9 * HOUR, 14 * HOUR)
+    plain = Calendar("UTC", split_week([WeeklyShift(4, NIGHT), WeeklyShift(5, late)]))
+    special = with_shifts(plain, day(4), day(4), [Shift(18 * HOUR, 33 * HOUR)])
+    changed = with_shifts(special, day(4), day(4), ())
+    assert [shifts_on(changed, day(number)) for number in (4, 5)] == [(), (late,)]
+
+
+@pytest.mark.parametrize("wanted", [(), None])
+def test_a_changed_night_leaves_the_next_day_closed(wanted: tuple[Shift, ...] | None) -> None:
+    """A closed day on which a special night ends within its weekly hours stays closed when that
+    night goes."""
+    plain = Calendar("UTC", (WeeklySlot(5, Slot(6 * HOUR, 14 * HOUR)),))
+    special = with_shifts(plain, day(5), day(5), ())
+    special = with_shifts(special, day(4), day(4), [Shift(18 * HOUR, 33 * HOUR)])
+    assert shifts_on(with_shifts(special, day(4), day(4), wanted), day(5)) == ()
 
 
 def test_restoring_a_day_gives_back_the_weekly_night_before() -> None:
