@@ -130,7 +130,8 @@ class PersonalDataWriter(PersonalDataReader):
         for operation_id in self.tx.state.operations_of.get(booking_id) or ():
             operation = operations[operation_id].operation
             if operation.is_finished and isinstance(operation.command, OpenCheckout):
-                forgotten = evolve(operation, command=erase_checkout_command(operation.command))
+                command = erase_checkout_command(operation.command)
+                forgotten = evolve(operation, command=command, last_error=None)
                 operations[operation_id] = evolve(operations[operation_id], operation=forgotten)
 
     def _forget_in_audit(self, user_id: int) -> None:

@@ -299,7 +299,7 @@ CHECKOUTS_OF = Statement(
 _CHECKOUT_ROWS = batch_rows("given", id=BigInt, command=Text())
 SAVE_CHECKOUTS = BatchStatement(
     update(payment_operations)
-    .values(command=_CHECKOUT_ROWS.c.command)
+    .values(command=_CHECKOUT_ROWS.c.command, last_error=null())
     .where(payment_operations.c.id == _CHECKOUT_ROWS.c.id)
 )
 LOCK_PAYEES_OF = Statement(

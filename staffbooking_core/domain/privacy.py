@@ -101,14 +101,19 @@ def erase_statement(statement: DisputeStatement) -> DisputeStatement:
 
 
 def erase_checkout_command(command: OpenCheckout) -> OpenCheckout:
-    """A finished checkout command without the customer's email address and the description."""
+    """A finished checkout command without the customer's email address and the description. The
+    processor's refusal, which may repeat the address, is deleted beside it."""
     return evolve(command, customer_email=ERASED_NAME, description=ERASED_NAME)
 
 
 def erase_payee(payee: Payee) -> Payee:
-    """A payee with its reference only; it is not opened or polled any more."""
+    """A payee with its reference only; it is not opened or polled any more. The processor's
+    refusal may repeat the email address."""
     return evolve(
-        payee, command=evolve(payee.command, email=ERASED_NAME, name=ERASED_NAME), next_at=None
+        payee,
+        command=evolve(payee.command, email=ERASED_NAME, name=ERASED_NAME),
+        next_at=None,
+        last_error=None,
     )
 
 

@@ -62,8 +62,9 @@ class PersonalDataWritePort(PersonalDataReadPort, Protocol):
         Changed: names and texts in bookings (`erase_party_from_booking`), reviews
         (`erase_party_from_review`), messages and statements in disputes
         (`erase_statement`), the commands of finished checkouts
-        (`erase_checkout_command`), payees (`erase_payee`), texts and addresses in the audit of what
-        is or was theirs or by them (`erase_audit_entry`), the references that name event groups.
+        (`erase_checkout_command`; their `last_error` becomes None), payees (`erase_payee`), texts
+        and addresses in the audit of what is or was theirs or by them (`erase_audit_entry`), the
+        references that name event groups.
         Deleted: sessions, API keys, saved people (theirs, and
         them as saved by others), portfolio items, calendar feed and subscriptions, muted
         kinds, the time of their last connection; and with `email`, which is given where it is

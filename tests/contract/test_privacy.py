@@ -13,8 +13,13 @@ from staffbooking_adapters.testing.builders import (
     add_api_key,
     add_booking,
     add_companion,
+    add_payee,
     add_session,
     add_user,
+    make_checkout_command,
+    make_refund_order,
+    next_revision,
+    save_booking,
 )
 from staffbooking_adapters.testing.builders_messages import add_direct, add_messages_by
 from staffbooking_adapters.testing.builders_portfolio import add_portfolio_item
@@ -25,9 +30,12 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Tr
 from staffbooking_core.domain.companions.reviews import NewReview
 from staffbooking_core.domain.notifications.inquiries import NewInquiry
 from staffbooking_core.domain.notifications.notifications import NotificationKind
+from staffbooking_core.domain.payments.operations import OperationOrder, OperationStatus
 from staffbooking_core.domain.privacy import (
+    erase_checkout_command,
     erase_party_from_booking,
     erase_party_from_review,
+    erase_payee,
     erase_statement,
     erase_user,
 )
@@ -235,6 +243,47 @@ async def test_statements_in_disputes_are_erased(store, ada, mia):
     await erase_person(store, ada)
     found = await read(store, lambda view: view.disputes.statements_of(booking.id, 1))
     assert found == [erase_statement(mine), theirs]
+
+
+async def add_operations(store, booking, *orders):
+    """Add operations of a booking, which the processor refused in words that name the customer."""
+    await save_booking(store, next_revision(booking), orders=orders)
+    ordered = await read(store, lambda view: view.operations.operations_of(booking.id))
+    refused = [evolve(each, status=OperationStatus.REFUSED, last_error="hush") for each in ordered]
+
+    async def unit(tx):
+        for operation in refused:
+            await tx.operations.save_operation(operation)
+
+    await store.run_transaction(unit)
+    return refused
+
+
+@pytest.mark.parametrize("side", ["customer", "companion"])
+async def test_checkouts_are_erased(store, ada, mia, side):
+    """Erasure of either side replaces the names in a finished checkout and deletes the processor's
+    words; other operations stay."""
+    async with store.read_view() as view:
+        user = ada if side == "customer" else await view.accounts.user(mia.id)
+    booking = await add_booking(store, mia, ada, status=BookingStatus.CANCELLED)
+    order = OperationOrder(1, make_checkout_command())
+    checkout, refund = await add_operations(store, booking, order, make_refund_order(2))
+    await erase_person(store, user)
+    command = erase_checkout_command(checkout.command)
+    found = await read(store, lambda view: view.operations.operations_of(booking.id))
+    assert found == [evolve(checkout, command=command, last_error=None), refund]
+
+
+async def test_payees_are_erased(store, mia):
+    """Erasure changes a person's payees by `erase_payee`, and no others."""
+    other = await add_payee(store, last_error="hush")
+    payee = await add_payee(store, companion_id=mia.id, last_error="hush")
+    async with store.read_view() as view:
+        user = await view.accounts.user(mia.id)
+    await erase_person(store, user)
+    async with store.read_view() as view:
+        for each in (erase_payee(payee), other):
+            assert await view.payees.payee(each.provider, each.companion_id) == each
 
 
 async def test_personal_rows_are_deleted(store, mia):

@@ -139,9 +139,9 @@ def test_a_review_forgets_one_side():
 
 
 def test_what_was_ordered_names_nobody():
-    """Amounts and references stay, and the payee is not opened any more."""
-    command, payee = make_checkout_command(), make_payee(ref="acct_1")
+    """Amounts and references stay; the payee is not opened any more, and its refusal is erased."""
+    command, payee = make_checkout_command(), make_payee(ref="acct_1", last_error="hush")
     left = evolve(command, customer_email="Erased", description="Erased")
     assert erase_checkout_command(command) == left
     opened_with = evolve(payee.command, email="Erased", name="Erased")
-    assert erase_payee(payee) == evolve(payee, command=opened_with, next_at=None)
+    assert erase_payee(payee) == evolve(payee, command=opened_with, next_at=None, last_error=None)
