@@ -20,7 +20,7 @@ class ReconciliationRun:
     id: int
     asked_at: datetime
     asked_by: str | None
-    """The e-mail address of the operator."""
+    """The e-mail address of the operator; None for the worker, and where the operator is erased."""
     finished_at: datetime | None = None
     checked: int = 0
     """Bookings that were compared."""
@@ -58,5 +58,9 @@ class ReconciliationsWritePort(ReconciliationsReadPort, Protocol):
         ...
 
     async def finish_reconciliation(self, run: ReconciliationRun) -> None:
-        """Save the result of a run, which nobody claims again."""
+        """Save the result of a run, which nobody claims again. Who asked for it stays as stored."""
+        ...
+
+    async def forget_operator(self, email: str) -> None:
+        """Delete the address of an operator, as it was given, from all runs."""
         ...

@@ -332,6 +332,7 @@ async def erase_person(ports: Ports, user_id: int, password_hash: str | None = N
         # Anybody may register with another person's address: unverified, it matches no inquiries.
         is_email_verified = held.email_verified_at is not None
         await tx.personal_data.erase(user, held.email if is_email_verified else None)
+        await tx.reconciliations.forget_operator(held.email)
         if companion is not None:
             await tx.companions.save_companion(erase_companion(companion, user))
         await tx.portfolio.delete_images(names)

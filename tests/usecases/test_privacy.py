@@ -15,7 +15,7 @@ from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.memory.files import MemoryFiles
 from staffbooking_adapters.testing.builders import HOUR, NOW, add_api_key, add_session, add_user
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
-from staffbooking_core.domain.accounts.users import Actor, Subscription, User
+from staffbooking_core.domain.accounts.users import Actor, Role, Subscription, User
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.companions.portfolio import Image
 from staffbooking_core.errors import NotFound, RuleBroken, StoreUnavailable, Unauthenticated
@@ -29,13 +29,14 @@ from staffbooking_core.usecases.bookings import actions, disabling
 from staffbooking_core.usecases.companions import calendars, images, reviews
 from staffbooking_core.usecases.messaging import messages
 from staffbooking_core.usecases.notifications import inquiries, notifications
-from staffbooking_core.usecases.payments import operations, payees
+from staffbooking_core.usecases.payments import operations, payees, reconciliation_runs
 from staffbooking_core.usecases.webhooks import endpoints
 from staffbooking_worker.jobs import JOBS
 from tests.support.ics import make_ics_calendar, make_ics_hour
 from tests.support.memory_deployment import (
     BookingScenario,
     make_booking_scenario,
+    memory_ports,
     with_another_companion,
 )
 
@@ -228,6 +229,17 @@ async def test_nothing_names_who_is_forgotten(scene: BookingScenario, party: str
     for private in (user.name, user.email, "Rua Secreta" if party == "customer" else user.name):
         assert private not in text
     assert await scene.faults() == []
+
+
+async def test_an_erased_operator_is_not_named_in_runs() -> None:
+    """A run of the reconciliation does not name an erased operator, although nobody confirmed the
+    address."""
+    ports = memory_ports()
+    operator = await add_user(ports.store, role=Role.ADMIN)
+    await reconciliation_runs.ask_for_run(ports, operator.email)
+    await privacy.erase_person(ports, operator.id)
+    [run] = await reconciliation_runs.list_runs(ports)
+    assert run.asked_by is None
 
 
 async def test_an_operator_brings_nobody_back(scene: BookingScenario) -> None:

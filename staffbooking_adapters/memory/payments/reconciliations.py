@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from staffbooking_adapters.memory.state import (
     MemoryTransaction,
@@ -52,4 +52,12 @@ class ReconciliationsWriter(ReconciliationsReader):
         self.tx.state.reconciliations[run_id] = ReconciliationRow(row.run, lease)
 
     async def finish_reconciliation(self, run: ReconciliationRun) -> None:
-        self.tx.state.reconciliations[run.id] = ReconciliationRow(run)
+        rows = self.tx.state.reconciliations
+        # The operator may have been erased since the claim.
+        rows[run.id] = ReconciliationRow(evolve(run, asked_by=rows[run.id].run.asked_by))
+
+    async def forget_operator(self, email: str) -> None:
+        rows = self.tx.state.reconciliations
+        for number, row in list(rows.items()):
+            if row.run.asked_by == email:
+                rows[number] = evolve(row, run=evolve(row.run, asked_by=None))

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 
 from attrs import asdict, fields, frozen
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, null, select, update
 
 from staffbooking_adapters.sql.engine.connection import Connection
 from staffbooking_adapters.sql.engine.leases import (
@@ -52,6 +52,11 @@ FINISH_RUN = Statement(
         {name: bindparam(name, type_=reconciliation_runs.c[name].type) for name in _RESULT}
         | {**RELEASED_LEASE_VALUES}
     )
+)
+FORGET_OPERATOR = Statement(
+    update(reconciliation_runs)
+    .where(reconciliation_runs.c.asked_by == bindparam("email"))
+    .values(asked_by=null())
 )
 
 
@@ -98,3 +103,6 @@ class ReconciliationsWriter(ReconciliationsReader):
     async def finish_reconciliation(self, run: ReconciliationRun) -> None:
         result = {name: getattr(run, name) for name in _RESULT}
         await self.connection.execute(FINISH_RUN, run_id=run.id, **result)
+
+    async def forget_operator(self, email: str) -> None:
+        await self.connection.execute(FORGET_OPERATOR, email=email)

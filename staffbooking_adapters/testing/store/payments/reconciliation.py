@@ -412,3 +412,20 @@ class ReconciliationContract(StoreContract):
         for claimed in (run, evolve(run, id=run.id + 1)):
             with pytest.raises(Conflict):
                 await renew_run(store, claimed, lost)
+
+    async def test_an_operators_address_is_deleted_from_runs(self, store):
+        """All runs that an operator asked for lose the address, also one that is being made; those
+        of others keep theirs."""
+        for address in ("olga@example.com", "ana@example.com", None, "olga@example.com"):
+            await store.run_transaction(
+                lambda tx, by=address: tx.reconciliations.add_reconciliation(NOW, by)
+            )
+        run = await claim_run(store, NOW, make_lease(NOW))
+        await store.run_transaction(
+            lambda tx: tx.reconciliations.forget_operator("olga@example.com")
+        )
+        await store.run_transaction(
+            lambda tx: tx.reconciliations.finish_reconciliation(evolve(run, finished_at=NOW))
+        )
+        runs = await read_store(store, lambda view: view.reconciliations.reconciliation_runs(9))
+        assert [each.asked_by for each in runs] == [None, None, "ana@example.com", None]
