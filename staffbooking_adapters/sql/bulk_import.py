@@ -17,7 +17,7 @@ from staffbooking_adapters.sql.companions.batch_writes import save_companions
 from staffbooking_adapters.sql.companions.reader import COMPANION_COLUMNS, to_companion
 from staffbooking_adapters.sql.engine.composite import BatchStatement
 from staffbooking_adapters.sql.engine.connection import Connection, Database
-from staffbooking_adapters.sql.engine.dialect import batch_rows, in_array, upsert
+from staffbooking_adapters.sql.engine.dialect import batch_rows, claim_rows, in_array, upsert
 from staffbooking_adapters.sql.engine.page_size import page_size
 from staffbooking_adapters.sql.engine.row_mapping import RowMapper, field_values_getter
 from staffbooking_adapters.sql.engine.statements import Statement
@@ -213,12 +213,16 @@ def _skipped_row_params(file: str, row: SkippedRow) -> Mapping[str, Any]:
 MAX_DELETED_ROWS = 500
 """Number of skipped rows that are deleted in one transaction."""
 
-FIND_OLD_IMPORT = Statement(
-    select(imports.c.fingerprint)
-    .where(imports.c.at <= bindparam("before", type_=Instant))
-    .order_by(imports.c.at)
-    .limit(1)
-    .with_for_update(skip_locked=True)
+# At line 0 the file begins anew: a resumed import would report rows of which some are deleted.
+RESET_OLD_IMPORT = Statement(
+    claim_rows(
+        imports,
+        is_due=imports.c.at <= bindparam("before", type_=Instant),
+        order_by=[imports.c.at],
+        limit=1,
+        values={"line": 0, "imported": 0, "updated": 0, "skipped": 0},
+        returning=[imports.c.fingerprint],
+    )
 )
 _IS_OF_FILE = skipped_rows.c.fingerprint == bindparam("file")
 DELETE_SKIPPED_ROWS_OF_FILE = Statement(
@@ -238,10 +242,10 @@ DELETE_SKIPPED_ROWS_OF_FILE = Statement(
 
 async def delete_old_import(database: Database, before: datetime) -> int:
     """Delete the progress of an import that was not continued since then, or some of its skipped
-    rows; returns the number of rows."""
+    rows, and then it begins anew; returns the number of rows."""
 
     async def delete_in_transaction(connection: Connection) -> int:
-        file = await connection.fetch_value(FIND_OLD_IMPORT, before=before)
+        file = await connection.fetch_value(RESET_OLD_IMPORT, before=before)
         if file is None:
             return 0
         rows = len(await connection.fetch_all(DELETE_SKIPPED_ROWS_OF_FILE, file=file))

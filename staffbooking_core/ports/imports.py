@@ -22,7 +22,8 @@ class ImportProgress:
     fingerprint: str
     """Of its content."""
     line: int
-    """The last line whose row was decided on; 0 before the first."""
+    """The last line whose row was decided on; 0 before the first, and where the import is being
+    deleted."""
     imported: int
     updated: int
     skipped: int

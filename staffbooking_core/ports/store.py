@@ -169,5 +169,6 @@ class Store(Protocol):
         """Delete a batch of what has expired of each kind: sessions, stored responses, rate-limit
         windows, done processor events, done deliveries, inquiries, counts of key calls, told
         alerts, finished runs of the reconciliation, abandoned imports. Returns the number of rows,
-        0 where nothing is left. `now` is wall time."""
+        0 where nothing is left. `now` is wall time. An import of which only a part is deleted is
+        at line 0 with all counts 0."""
         ...

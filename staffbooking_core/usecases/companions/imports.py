@@ -85,11 +85,14 @@ class ImportRow:
 @validated
 async def begin_import(ports: Ports, fingerprint: str, *, restart: bool = False) -> ImportProgress:
     """The progress of a file, created at line 0 if there is none; the import resumes after its
-    line. With `restart`, it starts again at the first line. Locks the progress."""
+    line. With `restart`, it starts again at the first line. Locks the progress.
+
+    Progress at line 0 is created again: it may be of an abandoned import that is being deleted.
+    """
 
     async def unit(tx: Transaction) -> ImportProgress:
         stored = await tx.imports.lock_progress(fingerprint)
-        if stored is not None and not restart:
+        if stored is not None and stored.line and not restart:
             return stored
         await tx.imports.delete_progress(fingerprint)
         new_progress = ImportProgress(fingerprint, 0, 0, 0, 0, ports.clock.wall())

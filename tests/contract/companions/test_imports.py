@@ -39,6 +39,8 @@ from staffbooking_core.domain.companions.companion import Approval, CompanionQue
 from staffbooking_core.domain.companions.portfolio import PortfolioItemStatus
 from staffbooking_core.errors import ConstraintViolated
 from staffbooking_core.ports import EMAIL_TAKEN, ImportProgress, SkippedRow
+from staffbooking_core.usecases.companions.imports import begin_import
+from tests.support.memory_deployment import memory_ports
 
 pytestmark = pytest.mark.anyio
 
@@ -109,6 +111,17 @@ async def test_abandoned_progress_expires(store):
     ]
     assert await stored_progress(store, old.fingerprint) == (None, [])
     assert await stored_progress(store, recent.fingerprint) == (recent, SKIPPED)
+
+
+async def test_an_import_that_is_being_deleted_begins_anew(store):
+    """An import of which a first batch of skipped rows is deleted begins at line 0, and skipped no
+    row yet."""
+    skipped = [SkippedRow(line, None, "is odd") for line in range(1, 1_202)]
+    await save(store, evolve(PROGRESS, line=1_201, skipped=1_201, at=NOW), skipped)
+    await store.delete_expired(NOW + 30 * DAY, POLICY)
+    begun = await begin_import(memory_ports(store=store), PROGRESS.fingerprint)
+    assert (begun.line, begun.row_count) == (0, 0)
+    assert await stored_progress(store) == (begun, [])
 
 
 # Users ----------------------------------------------------------------------------------
