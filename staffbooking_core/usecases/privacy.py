@@ -75,7 +75,8 @@ Pages = AsyncIterator[Sequence[N]]
 @validated
 async def export_user_data(ports: Ports, user_id: int) -> PersonalDataRecord:
     """All data that is stored about a user, as records. Texts of others are left out, except
-    reviews of this user. Unbounded lists are iterators of pages, read on demand.
+    reviews of this user and the reasons in a booking's timeline. Unbounded lists are iterators of
+    pages, read on demand.
 
     Raises NotFound.
     """
