@@ -6,6 +6,7 @@ unreadable one (written by a proxy) leaves the outcome unknown.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,10 +50,13 @@ _MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 
 _SECRET_PATTERN: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
 
+_log = logging.getLogger("staffbooking.stripe")
+
 
 def to_processor_error(error: StripeError) -> ProcessorError:
     """The core's error for an error of the SDK."""
     status, details = error.http_status, error.error
+    _log.debug("%s answered %s: %s", error.request_id, status, _redacted_text(error))
     if status is None or status >= 500 or details is None:
         return OutcomeUnknown(_redacted_text(error))
     code = getattr(details, "code", None) or ""
@@ -80,7 +84,9 @@ def _refusal_code_by_text(error: StripeError, param: str | None) -> RefusalCode:
 
 
 def _redacted_text(error: StripeError) -> str:
-    return _SECRET_PATTERN.sub(r"\1_***", str(error))
+    """Stripe's message, without the request id of `str(error)`: the core knows a repeated failure
+    by its text."""
+    return _SECRET_PATTERN.sub(r"\1_***", error.user_message or "<empty message>")
 
 
 def _retry_after(error: StripeError) -> float | None:

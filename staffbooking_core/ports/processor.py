@@ -50,8 +50,9 @@ class PaymentProcessor(Protocol):
 
     Every method raises only subclasses of ProcessorError, and ends within `timeout_seconds`: past
     that it raises OutcomeUnknown, as the call may have been executed. ProcessorRefused and
-    ProcessorBusy mean that it was not. The same key with the same command gives the first result
-    again, and never moves money twice; with another command it raises OperationKeyReused.
+    ProcessorBusy mean that it was not. A repeated failure has the same text, without the id of a
+    call: operators are told of a new text only. The same key with the same command gives the first
+    result again, and never moves money twice; with another command it raises OperationKeyReused.
     `key.op_id` is stored with what a call creates, and comes back in snapshots; what was made by
     hand has None.
     """

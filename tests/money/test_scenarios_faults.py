@@ -9,7 +9,7 @@ from datetime import date
 
 import pytest
 
-from staffbooking_adapters.testing.builders import HOUR
+from staffbooking_adapters.testing.builders import HOUR, MINUTE
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.ledger import MovementKind as Moved
@@ -110,6 +110,26 @@ async def test_the_processor_is_down_for_a_day(scenario: PaymentScenario) -> Non
     await scenario.settle()
     assert (await scenario.booking(waiting)).status is BookingStatus.PAID
     await scenario.check()
+
+
+@pytest.mark.parametrize("op", [OperationKind.REFUND, OperationKind.REVERSE_PAYOUT])
+async def test_operators_are_told_once_of_a_refusal(
+    scenario: PaymentScenario, op: OperationKind
+) -> None:
+    """Retries that are refused for the same reason alert nobody and leave the booking as it is."""
+    reversed_ = op is OperationKind.REVERSE_PAYOUT
+    booking = await (scenario.paid_out() if reversed_ else scenario.paid())
+    await scenario.settle()
+    await scenario.fault(op, "refuse:insufficient_funds", 100)
+    await (scenario.charge_back(booking, "lost") if reversed_ else scenario.cancel(booking))
+    await scenario.drain()
+    refused = await scenario.booking(booking)
+    for _ in range(10):
+        scenario.pass_time(HOUR + MINUTE)
+        await scenario.drain()
+    told = [text for _, text in scenario.ports.notifier.alerts if text.startswith(f"{op} of")]
+    assert len(told) == 1
+    assert (await scenario.booking(booking)).revision == refused.revision
 
 
 # Events -------------------------------------------------------------------------------------

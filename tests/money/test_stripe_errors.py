@@ -98,7 +98,7 @@ def test_a_refusal_has_a_reason(code: str, status: int) -> None:
 
 
 def test_a_refusal_without_a_code_is_invalid() -> None:
-    """An error without a code is refused as invalid with Stripe's request id and message."""
+    """An error without a code is refused as invalid with Stripe's message."""
     error = InvalidRequestError(
         "Something else", None, None, None, 400, {"error": {}}, {"request-id": "req_1"}
     )
@@ -106,7 +106,14 @@ def test_a_refusal_without_a_code_is_invalid() -> None:
     meaning = to_processor_error(error)
     assert isinstance(meaning, ProcessorRefused)
     assert meaning.reason is RefusalCode.INVALID
-    assert str(meaning) == "Request req_1: Something else"
+    assert str(meaning) == "Something else"
+
+
+def test_the_request_id_is_in_the_debug_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The debug log has the request id, by which Stripe's support finds a call."""
+    caplog.set_level("DEBUG", "staffbooking.stripe")
+    to_processor_error(InvalidRequestError("no", None, headers={"request-id": "req_1"}))
+    assert "req_1" in caplog.text
 
 
 def test_secrets_stay_out_of_messages() -> None:

@@ -200,6 +200,17 @@ class Payouts(PaymentProcessorContract):
         assert refused.value.reason is RefusalCode.PAYEE_NOT_READY
         assert refused.value.is_retryable
 
+    async def test_a_repeated_refusal_has_the_same_text(self, bench: ProcessorBench) -> None:
+        """Each refusal of a payout that is tried again has the same text, by which the core knows
+        a failure that operators were told of."""
+        payment, unready = await bench.make_payment(), await bench.open_payee(ready=False)
+        texts = []
+        for _ in range(2):
+            with pytest.raises(ProcessorRefused) as refused:
+                await bench.pay_out(payment, 17_000, payee=unready)
+            texts.append(str(refused.value))
+        assert texts[0] == texts[1]
+
     @pytest.mark.parametrize("payee_ref", ["acct_none", ""], ids=["unknown", "absent"])
     async def test_an_unknown_payee_is_not_paid(
         self, bench: ProcessorBench, payee_ref: str
