@@ -4,8 +4,9 @@ The cursor is the time of the newest event seen, in Unix seconds of Stripe's clo
 windows from shortly before the cursor to the newest event:
 
 1. A window starts at 10 minutes and doubles after each one that fits into a page.
-2. A longer window that does not fit into a page is read again at the minimum length.
-3. The call stops after MAX_EVENTS_PER_CALL events; its cursor is where the next call continues.
+2. A longer window that does not fit into a page is read again at half its length.
+3. The call stops after MAX_EVENTS_PER_CALL events or MAX_REQUESTS_PER_CALL requests; its cursor is
+   where the next call continues.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ _MIN_WINDOW_SECONDS: Final = 10 * 60
 
 PAGE_SIZE: Final = 100
 MAX_EVENTS_PER_CALL: Final = 1000
-"""A call stops after this many events: after a long outage one call can't read them all in its
-timeout."""
+MAX_REQUESTS_PER_CALL: Final = 15
+"""A call stops after this many events or requests: after a long outage one call can't read them
+all in its timeout, and a call that runs out of time moves no cursor."""
 
 _LISTED_TYPES: Final = [*EVENT_TYPES, ACCOUNT_UPDATED_TYPE]
 
@@ -52,8 +54,12 @@ async def list_events(
         else max(int(cursor) - _OVERLAP_SECONDS, end - _EVENT_RETENTION_SECONDS)
     )
     found: list[Event] = []
-    # Events before the cursor do not count towards the limit, so each call advances the cursor.
-    while start <= end and (len(found) < MAX_EVENTS_PER_CALL or start <= int(cursor or 0)):
+    requests = 1
+    # The limits do not hold before the cursor, so each call advances the cursor.
+    while start <= end and (
+        start <= int(cursor or 0)
+        or (len(found) < MAX_EVENTS_PER_CALL and requests < MAX_REQUESTS_PER_CALL)
+    ):
         page = await api.events.list_async(
             {
                 "types": _LISTED_TYPES,
@@ -61,13 +67,14 @@ async def list_events(
                 "limit": PAGE_SIZE,
             }
         )
+        requests += 1
         if page.has_more and window > _MIN_WINDOW_SECONDS:
-            window = _MIN_WINDOW_SECONDS
+            window //= 2
             continue
-        found += reversed(await list_all(page))
+        listed = await list_all(page)
+        requests += len(listed) // PAGE_SIZE
+        found += reversed(listed)
         start += window
         window *= 2
-    translated = tuple(
-        event for listed in found for event in processor_events(listed.to_dict(), tags)
-    )
+    translated = tuple(event for each in found for event in processor_events(each.to_dict(), tags))
     return translated, str(min(start, end))

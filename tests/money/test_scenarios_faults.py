@@ -9,6 +9,7 @@ from datetime import date
 
 import pytest
 
+from staffbooking_adapters.memory.doubles import RecordingNotifier
 from staffbooking_adapters.testing.builders import HOUR, MINUTE
 from staffbooking_core.domain.bookings.booking import PaymentStatus
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
@@ -127,7 +128,9 @@ async def test_operators_are_told_once_of_a_refusal(
     for _ in range(10):
         scenario.pass_time(HOUR + MINUTE)
         await scenario.drain()
-    told = [text for _, text in scenario.ports.notifier.alerts if text.startswith(f"{op} of")]
+    notifier = scenario.ports.notifier
+    assert isinstance(notifier, RecordingNotifier)
+    told = [text for _, text in notifier.alerts if text.startswith(f"{op} of")]
     assert len(told) == 1
     assert (await scenario.booking(booking)).revision == refused.revision
 

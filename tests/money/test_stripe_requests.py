@@ -96,6 +96,73 @@ async def test_a_busy_period_is_read_in_several_calls(
     assert calls > 2
 
 
+async def test_a_call_is_limited_in_its_requests(
+    stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call stops after its number of requests, and further calls list the rest."""
+    monkeypatch.setattr(event_list, "MAX_REQUESTS_PER_CALL", 4)
+    cursor, received = None, stub_of(stripe).received_calls
+    for intent_id in range(21, 24):
+        await stripe.make_payment(intent_id=intent_id)
+        stripe.clock.advance(5 * HOUR)
+    listed: set[int | None] = set()
+    requests, before = [], len(received)
+    while 23 not in listed:
+        some, cursor = await _list_events(stripe, cursor)
+        listed |= some
+        requests.append(len(received) - before)
+        before = len(received)
+    assert listed == {21, 22, 23}
+    assert len(requests) > 2
+    assert max(requests) == 4
+
+
+async def test_a_call_of_many_requests_advances_the_cursor(
+    stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call whose requests end with the overlap goes on until it is past the cursor."""
+    monkeypatch.setattr(event_list, "MAX_REQUESTS_PER_CALL", 1)
+    await stripe.make_payment(intent_id=21)
+    _, cursor = await _list_events(stripe, None)
+    stripe.clock.advance(HOUR)
+    await stripe.make_payment(intent_id=22)
+    assert int((await _list_events(stripe, cursor))[1]) > int(cursor)
+
+
+async def test_the_pages_of_a_crowded_period_count_as_requests(
+    stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The further pages of a window count as requests."""
+    monkeypatch.setattr(event_list, "MAX_REQUESTS_PER_CALL", 4)
+    monkeypatch.setattr(event_list, "PAGE_SIZE", 1)
+    for intent_id in (21, 22):
+        await stripe.make_payment(intent_id=intent_id)
+    stripe.clock.advance(HOUR)
+    await stripe.make_payment(intent_id=23)
+    assert 23 not in (await _list_events(stripe, "1"))[0]
+
+
+async def test_a_window_is_halved_where_it_overflows(
+    stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window with more events than a page is read again at half its length."""
+    monkeypatch.setattr(event_list, "PAGE_SIZE", 5)
+    await stripe.make_payment(intent_id=20)
+    stripe.clock.advance(2 * HOUR)
+    for intent_id in range(21, 27):
+        await stripe.make_payment(intent_id=intent_id)
+        stripe.clock.advance(10 * MINUTE)
+    await _list_events(stripe, "1")
+    calls = [each.params for each in stub_of(stripe).received_calls if "created" in each.params]
+    starts = [int(each["created"]["gte"]) for each in calls]
+    lengths = [
+        int(each["created"]["lt"]) - start for each, start in zip(calls, starts, strict=True)
+    ]
+    repeated = [n for n in range(1, len(starts)) if starts[n] == starts[n - 1]]
+    assert repeated
+    assert all(lengths[n] == lengths[n - 1] // 2 for n in repeated)
+
+
 async def test_a_crowded_overlap_does_not_block_later_events(
     stripe: ProcessorBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,10 +184,11 @@ async def test_a_crowded_period_is_read_completely(
     """More events in one period than a page holds are all listed."""
     monkeypatch.setattr(event_list, "PAGE_SIZE", 5)
     await stripe.make_payment(intent_id=20)
+    cursor = (await _list_events(stripe, None))[1]
     stripe.clock.advance(3 * HOUR)
     for intent_id in range(21, 27):
         await stripe.make_payment(intent_id=intent_id)
-    assert (await _list_events(stripe, None))[0] == {*range(20, 27)}
+    assert (await _list_events(stripe, cursor))[0] == {*range(20, 27)}
 
 
 async def test_another_deployments_events_are_not_listed(stripe: ProcessorBench) -> None:
