@@ -99,9 +99,10 @@ def reversal(transfer_reversal: TransferReversal, tags: DeploymentTags) -> Rever
     )
 
 
-def chargeback(dispute: Dispute) -> Chargeback | None:
-    """The chargeback of a dispute; None for an inquiry or a prevented dispute without withdrawn
-    money."""
+def chargeback(dispute: Dispute, left: int) -> Chargeback | None:
+    """The chargeback of a dispute about a payment of which `left` is not refunded; None for an
+    inquiry or a prevented dispute without withdrawn money, and where nothing is left to withdraw.
+    """
     amounts = [transaction.amount for transaction in dispute.balance_transactions]
     if not amounts and (dispute.status in _INQUIRY_STATUSES or dispute.status == "prevented"):
         return None
@@ -112,7 +113,11 @@ def chargeback(dispute: Dispute) -> Chargeback | None:
         status = ChargebackStatus.WON
     elif dispute.status in _DECIDED_STATUSES:
         status = ChargebackStatus.LOST
-    amount = max((-amount for amount in amounts if amount < 0), default=dispute.amount)
+    # Without movements yet, Stripe will withdraw no more than what was not refunded.
+    expected = min(dispute.amount, left)
+    amount = max((-amount for amount in amounts if amount < 0), default=expected)
+    if amount <= 0:
+        return None
     return Chargeback(dispute.id, amount, status, get_id(dispute.payment_intent) or "")
 
 

@@ -125,7 +125,10 @@ def _build_snapshot(found: _StripeObjects, tags: DeploymentTags, refs: IntentRef
         if get_id(each.payment_intent) in paid
     ]
     currencies = {intent.currency for intent in paid.values()}
-    chargebacks = (mapping.chargeback(dispute) for dispute in disputes)
+    chargebacks = (
+        mapping.chargeback(dispute, _unrefunded_amount(paid[get_id(dispute.payment_intent) or ""]))
+        for dispute in disputes
+    )
     return Snapshot(
         intent_id=refs.intent_id,
         checkouts=tuple(
@@ -151,6 +154,12 @@ def _is_ours(intent: PaymentIntent, tags: DeploymentTags, intent_id: int) -> boo
         intent.livemode is tags.is_live
         and tags.find_intent_id(metadata_dict(intent.metadata)) == intent_id
     )
+
+
+def _unrefunded_amount(intent: PaymentIntent) -> int:
+    charge = intent.latest_charge
+    refunded = charge.amount_refunded if isinstance(charge, Charge) else 0
+    return intent.amount_received - refunded
 
 
 def _balance_transactions(

@@ -235,8 +235,22 @@ def test_a_dispute_is_judged_by_its_movements(
             {"object": "balance_transaction", "amount": amount} for amount in moved
         ],
     }
-    found = mapping.chargeback(Dispute.construct_from(document, None))
+    found = mapping.chargeback(Dispute.construct_from(document, None), left=20_000)
     assert found == (None if ours is None else Chargeback("du_1", 20_000, ours, "pi_1"))
+
+
+@pytest.mark.parametrize(("refunded", "amounts"), [(5_000, [15_000]), (20_000, [])])
+async def test_a_chargeback_without_movements_takes_what_is_left(
+    stripe: ProcessorBench, refunded: int, amounts: list[int]
+) -> None:
+    """A chargeback of the whole payment, whose movements Stripe does not show yet, has the amount
+    that is left after refunds, and is none where nothing is left."""
+    payment = await stripe.make_payment(amount=20_000)
+    await stripe.refund(payment, refunded)
+    await stripe.outside_world.charge_back(INTENT_ID, "warning")
+    [dispute] = stub_of(stripe).objects("dispute")
+    dispute.update(status="needs_response", amount=20_000)
+    assert [each.amount for each in (await stripe.snapshot()).chargebacks] == amounts
 
 
 @pytest.mark.parametrize(
