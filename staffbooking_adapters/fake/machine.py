@@ -37,7 +37,7 @@ from staffbooking_core.domain.payments.processor import (
     Snapshot,
 )
 from staffbooking_core.domain.reconciliation.statement import CashTotals, Movement
-from staffbooking_core.domain.shared.money import Currency
+from staffbooking_core.domain.shared.money import MAX_AMOUNT_MINOR_UNITS, Currency
 from staffbooking_core.errors import RuleBroken
 from staffbooking_core.ports import CheckoutPage
 
@@ -208,6 +208,8 @@ def open_checkout(
     """
     if command.amount < min_amount(command.currency):
         raise ProcessorRefused(RefusalCode.AMOUNT_TOO_SMALL)
+    if command.amount > MAX_AMOUNT_MINOR_UNITS:
+        raise ProcessorRefused(RefusalCode.INVALID, "the amount is too large")
     if not _MIN_PAGE_LIFETIME <= command.expires_at - now <= _MAX_PAGE_LIFETIME:
         raise ProcessorRefused(
             RefusalCode.INVALID, "a checkout lapses 30 minutes to 24 hours from now"

@@ -41,6 +41,7 @@ from staffbooking_core.domain.payments.processor import (
     Snapshot,
 )
 from staffbooking_core.domain.reconciliation.statement import Movement
+from staffbooking_core.domain.shared.money import MAX_AMOUNT_MINOR_UNITS
 from staffbooking_core.ports import CheckupFinding, Clock
 
 _PAYMENT_REF_PATTERN = re.compile(r"fpay_(\d{1,19})_\d+", re.ASCII)
@@ -92,6 +93,9 @@ class FakeProcessor:
 
     def min_amount(self, currency: str) -> int:
         return machine.min_amount(currency)
+
+    def max_amount(self, currency: str) -> int:
+        return MAX_AMOUNT_MINOR_UNITS
 
     async def open_checkout(
         self, command: OpenCheckout, key: OperationKey, timeout_seconds: float

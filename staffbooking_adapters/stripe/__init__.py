@@ -9,7 +9,7 @@ events           verifies webhooks and maps them to processor events
 event_list       lists past events, to recover lost webhooks
 statement        lists every balance movement, ordered by intent
 checkup          checks the account's setup
-currencies       Stripe's minimum amounts
+currencies       Stripe's minimum and maximum amounts
 processor        the port's implementation
 """
 

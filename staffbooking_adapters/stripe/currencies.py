@@ -1,8 +1,10 @@
-"""Stripe's minimum charge amounts by currency."""
+"""Stripe's minimum and maximum charge amounts by currency."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from staffbooking_core.domain.shared.money import MAX_AMOUNT_MINOR_UNITS
 
 _MIN_AMOUNTS: Final = {
     "aed": 200,
@@ -34,7 +36,24 @@ _MIN_AMOUNTS: Final = {
 _DEFAULT_MIN_AMOUNT: Final = 1000
 """For currencies without a published minimum; Stripe requires about half a US dollar."""
 
+_MAX_AMOUNTS: Final = {
+    "cop": 9_999_999_999,
+    "huf": 9_999_999_999,
+    "idr": MAX_AMOUNT_MINOR_UNITS,  # Stripe takes twelve digits.
+    "inr": 999_999_999,
+    "jpy": 9_999_999_999,
+    "lbp": MAX_AMOUNT_MINOR_UNITS,
+}
+"""Maximum amounts of payments by card, in minor units: Stripe limits the number of digits."""
+
+_DEFAULT_MAX_AMOUNT: Final = 99_999_999
+
 
 def min_amount(currency: str) -> int:
     """The minimum total of one payment, in minor units."""
     return _MIN_AMOUNTS.get(currency, _DEFAULT_MIN_AMOUNT)
+
+
+def max_amount(currency: str) -> int:
+    """The maximum total of one payment, in minor units."""
+    return _MAX_AMOUNTS.get(currency, _DEFAULT_MAX_AMOUNT)

@@ -98,6 +98,9 @@ class StripeProcessor:
     def min_amount(self, currency: str) -> int:
         return currencies.min_amount(currency)
 
+    def max_amount(self, currency: str) -> int:
+        return currencies.max_amount(currency)
+
     # Checkouts ------------------------------------------------------------------------------
 
     async def open_checkout(

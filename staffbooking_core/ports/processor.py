@@ -71,11 +71,15 @@ class PaymentProcessor(Protocol):
         """The least total that can be charged in a currency."""
         ...
 
+    def max_amount(self, currency: str) -> int:
+        """The largest total that can be charged in a currency."""
+        ...
+
     async def open_checkout(
         self, command: OpenCheckout, key: OperationKey, timeout_seconds: float
     ) -> Checkout:
         """Open a hosted checkout page, which can be paid once, until `command.expires_at`. Refused
-        as AMOUNT_TOO_SMALL below `min_amount`."""
+        as AMOUNT_TOO_SMALL below `min_amount`, for any final reason above `max_amount`."""
         ...
 
     async def close_checkout(self, ref: str, key: OperationKey, timeout_seconds: float) -> Checkout:

@@ -23,6 +23,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
     (r"must be from (?P<least>\S+) to (?P<most>\S+)", "Enter a number from %(least)s to %(most)s."),
     (r"must be above (?P<least>\S+) and at most (?P<most>\S+)",
      "Enter a number above %(least)s, at most %(most)s."),
+    (r"must cost at most (?P<most>.+)", "Choose fewer hours: a payment is at most %(most)s."),
     (r"must be a (decimal )?number", "Enter a number."),
     (r"must not be negative", "Enter a number that is not below zero."),
     (r"must have at most (?P<most>\d+) digits", "Use at most %(most)s digits."),

@@ -62,7 +62,7 @@ REST_INTERVALS = (6 * MINUTE, 15 * MINUTE, 40 * MINUTE, HOUR, HOUR, 21 * HOUR)
 """Lost events are recovered after the first one; all work is done after the last one."""
 
 
-NON_CALL_ATTRIBUTES = ("name", "min_amount", "parse_webhook")
+NON_CALL_ATTRIBUTES = ("name", "min_amount", "max_amount", "parse_webhook")
 
 
 @frozen

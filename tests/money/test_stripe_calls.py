@@ -11,7 +11,7 @@ import pytest
 import stripe as sdk
 from stripe._api_version import _ApiVersion
 
-from staffbooking_adapters.stripe.currencies import min_amount
+from staffbooking_adapters.stripe.currencies import max_amount, min_amount
 from staffbooking_adapters.stripe.processor import API_VERSION, StripeProcessor
 from staffbooking_adapters.testing.processor.base import (
     CALL_TIMEOUT_SECONDS,
@@ -113,6 +113,15 @@ def test_only_a_key_of_the_test_mode_is_accepted(key: str) -> None:
 def test_each_currency_has_a_minimum(currency: str, minimum: int) -> None:
     """Each currency has Stripe's published minimum, or the default if there is none."""
     assert min_amount(currency) == minimum
+
+
+@pytest.mark.parametrize(
+    ("currency", "maximum"),
+    [("usd", 99_999_999), ("crc", 99_999_999), ("inr", 999_999_999), ("cop", 9_999_999_999)],
+)
+def test_each_currency_has_a_maximum(currency: str, maximum: int) -> None:
+    """Each currency has eight digits, or more where Stripe publishes more for cards."""
+    assert max_amount(currency) == maximum
 
 
 # Checkouts ----------------------------------------------------------------------------------

@@ -72,6 +72,15 @@ async def test_an_amount_can_be_too_small(client: stripe.StripeClient) -> None:
     )
 
 
+async def test_an_amount_can_be_too_large(client: stripe.StripeClient) -> None:
+    """A payment of nine digits of dollars is refused."""
+    with pytest.raises(stripe.InvalidRequestError) as refused:
+        await client.v1.checkout.sessions.create_async(
+            session_params(amount=100_000_000), idempotency_options()
+        )
+    assert refused.value.code == "amount_too_large"
+
+
 async def test_an_open_page_is_closed_once(client: stripe.StripeClient) -> None:
     """A closed session is expired and has no URL, and closing it again is refused."""
     made = await client.v1.checkout.sessions.create_async(session_params(), idempotency_options())

@@ -16,6 +16,12 @@ MIN_AMOUNTS = {
 }  # fmt: skip
 """The minimum payment in minor units; 50 in the other currencies."""
 
+MAX_AMOUNTS = {
+    "cop": 9_999_999_999, "huf": 9_999_999_999, "idr": 999_999_999_999, "inr": 999_999_999,
+    "jpy": 9_999_999_999, "lbp": 99_999_999_999,
+}  # fmt: skip
+"""The maximum payment by card in minor units; eight digits in the other currencies."""
+
 MIN_SESSION_LIFETIME, MAX_SESSION_LIFETIME = timedelta(minutes=30), timedelta(hours=24)
 
 
@@ -98,6 +104,11 @@ def _line_items_total(items: list[StripeObjectData]) -> tuple[int, str]:
             "The Checkout Session's total amount due must add up to at least "
             f"{MIN_AMOUNTS.get(currency, 50)} {currency}",
             code="amount_too_small",
+        )
+    if amount > (most := MAX_AMOUNTS.get(currency, 99_999_999)):
+        raise StripeApiError(
+            f"The Checkout Session's total amount due must be no more than {most} {currency}",
+            code="amount_too_large",
         )
     return amount, currency
 

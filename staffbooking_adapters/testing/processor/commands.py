@@ -58,6 +58,14 @@ class Checkouts(PaymentProcessorContract):
         assert refused.value.reason is RefusalCode.AMOUNT_TOO_SMALL
         assert (await bench.open_checkout(amount=minimum)).status is CheckoutStatus.OPEN
 
+    async def test_a_too_large_amount_is_refused(self, bench: ProcessorBench) -> None:
+        """An amount above the maximum is refused for good, and the maximum is accepted."""
+        maximum = bench.payments.max_amount("usd")
+        with pytest.raises(ProcessorRefused) as refused:
+            await bench.open_checkout(amount=maximum + 1)
+        assert not refused.value.is_retryable
+        assert (await bench.open_checkout(amount=maximum)).status is CheckoutStatus.OPEN
+
     async def test_a_payment_is_in_the_snapshot(self, bench: ProcessorBench) -> None:
         """A payment is in the snapshot with the whole amount, and the checkout is paid."""
         payment = await bench.make_payment(amount=20_000)

@@ -45,7 +45,7 @@ async def quote_booking(ports: Ports, command: RequestQuote) -> QuoteRecord:
         agenda.calendar,
         agenda.busy,
     )
-    interval, faults = check_event(command, bookable, now)
+    interval, faults = check_event(ports, command, bookable, now)
     if interval is None or faults:
         raise InvalidField(faults)
     return _quote_record(command, bookable, interval, now, ports.policy)

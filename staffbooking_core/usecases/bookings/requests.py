@@ -191,7 +191,7 @@ def _price_booking(
     now: datetime,
 ) -> tuple[Booking, int]:
     """The booking, and how many others its companion had accepted when it was decided."""
-    accepted = _validate_request(command, context, now)
+    accepted = _validate_request(ports, command, context, now)
     companion = accepted.companion
     reason = unavailability_reason(companion.calendar, companion.busy, accepted.interval, now)
     if reason is not None:
@@ -202,12 +202,12 @@ def _price_booking(
 
 
 def _validate_request(
-    command: RequestBooking, context: BookingRequestContext, now: datetime
+    ports: Ports, command: RequestBooking, context: BookingRequestContext, now: datetime
 ) -> _AcceptedRequest:
     companion, customer = context.companion, context.customer
     if companion is None:
         raise NotFound("Companion")
-    interval, faults = check_event(command, companion, now)
+    interval, faults = check_event(ports, command, companion, now)
     service = find_offered_service(companion.service_types, command.service_type)
     if not _is_customer(customer):
         faults.append(_UNKNOWN_CUSTOMER)
@@ -217,15 +217,23 @@ def _validate_request(
 
 
 def check_event(
+    ports: Ports,
     command: RequestBooking | RequestQuote,
     companion: BookableCompanion,
     now: datetime,
 ) -> tuple[Interval | None, list[FieldError]]:
-    """The time of the event, None where it has none, and the faults of the event and the
-    service."""
+    """The time of the event, None where it has none, and the faults of the event, the service and
+    the price."""
     starts_at, faults = _parse_start(command, companion.calendar.timezone, now)
     if find_offered_service(companion.service_types, command.service_type) is None:
         faults.append(FieldError("service_type", "is not offered by this companion"))
+    rates = CompanionRates(companion.hourly_rate, companion.daily_rate)
+    price = quote_price(rates, command.duration_hours, command.cancellation_insurance, ports.policy)
+    currency = ports.policy.currency
+    max_amount = ports.payments.max_amount(currency.code)
+    if price.price + price.insurance_premium > max_amount:
+        text = f"must cost at most {currency.to_decimal(max_amount)} {currency.code}"
+        faults.append(FieldError("duration_hours", text))
     if starts_at is None:
         return None, faults
     return Interval(starts_at, starts_at + timedelta(hours=command.duration_hours)), faults

@@ -121,3 +121,22 @@ async def test_a_quote_keeps_nothing_and_spends_no_booking(world: HttpDeployment
     answer = await program.post("/api/v1/bookings", json=world.request_body())
     assert answer.headers["x-ratelimit-remaining"] == "9"
     assert len(json_body(await program.get("/api/v1/bookings"))["bookings"]) == 1
+
+
+async def test_a_price_above_the_processors_maximum_is_not_quoted(world: HttpDeployment) -> None:
+    """A quote of more than a payment can be is 422 on the duration, as a booking."""
+    dear = await add_companion(world.store, hourly_rate=50_000_000_000, daily_rate=None)
+    wanted = {
+        "companion_id": dear.id,
+        "duration_hours": 2,
+        "service_type": dear.service_types[0],
+    }
+    program = world.client_with_key()
+    quoted = await program.post("/api/v1/quotes", json=quote_body(world, **wanted))
+    requested = await program.post("/api/v1/bookings", json=world.request_body(**wanted))
+    for answer in (quoted, requested):
+        [fault] = error_body(answer, 422, "invalid_field")["errors"]
+        assert fault == {
+            "field": "duration_hours",
+            "message": "must cost at most 999999999.99 usd",
+        }

@@ -319,6 +319,11 @@ def test_what_is_left_is_rounded_down() -> None:
     [
         ("must be an integer", "Enter a whole number.", "Duration: Enter a whole number."),
         ("is required", "Fill this in.", "Duration: Fill this in."),
+        (
+            "must cost at most 999999.99 crc",
+            "Choose fewer hours: a payment is at most 999999.99 crc.",
+            "Duration: Choose fewer hours: a payment is at most 999999.99 crc.",
+        ),
         ("is registered already", "It is registered already.", "Duration is registered already."),
         ("12:00: start is late", "12:00: start is late.", "Duration 12:00: start is late."),
     ],

@@ -284,6 +284,29 @@ async def test_too_small_an_amount_can_not_be_charged(scene):
     assert (await other.request(duration_hours=2)).price == 98
 
 
+async def test_too_large_an_amount_can_not_be_charged(scene):
+    """An amount above the processor's maximum is a fault of the duration."""
+    other = await with_another_companion(scene, hourly_rate=50_000_000_000, daily_rate=None)
+    assert await refused(other, duration_hours=2) == ["duration_hours"]
+    assert (await other.request(duration_hours=1)).price == 50_000_000_000
+
+
+async def test_the_premium_counts_towards_the_maximum(scene):
+    """The insurance's premium counts towards the processor's maximum."""
+    most = scene.ports.payments.max_amount(POLICY.currency.code)
+    other = await with_another_companion(scene, hourly_rate=most, daily_rate=None)
+    insured = {"duration_hours": 1, "cancellation_insurance": True}
+    assert await refused(other, **insured) == ["duration_hours"]
+    assert (await other.request(duration_hours=1)).price == most
+
+
+async def test_too_large_an_amount_is_told_with_the_other_faults(scene):
+    """An amount above the maximum is told at once with the other faults."""
+    other = await with_another_companion(scene, hourly_rate=50_000_000_000, daily_rate=None)
+    found = await refused(other, duration_hours=2, service_type="Juggling")
+    assert sorted(found) == ["duration_hours", "service_type"]
+
+
 # Stored responses -------------------------------------------------------------------------
 
 
