@@ -368,8 +368,8 @@ class TransitionInput:
     """Of a withdrawal: whether the dispute granted a priority rebooking that was used since."""
     disabled_party: Party | None = None
     """Of a disabled party's booking: the side whose account was disabled."""
-    is_untold: bool = False
-    """Of a timer that fires too late to be told: it notifies nobody."""
+    untold: frozenset[BookingNotification] = frozenset()
+    """Of a timer that fires late: the notifications that are not sent any more."""
     actor_id: int | None = None
     """Id of the user who causes it, if a user does."""
     allowed_versions: frozenset[int] | None = None

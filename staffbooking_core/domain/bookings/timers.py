@@ -9,7 +9,12 @@ from collections.abc import Callable
 from datetime import datetime
 
 from staffbooking_core.domain.bookings.booking import UNPAID_PAYOUT_STATUSES, Booking, DueTimer
-from staffbooking_core.domain.bookings.lifecycle import TIMER_TRIGGERS, TimerKind, Trigger
+from staffbooking_core.domain.bookings.lifecycle import (
+    TIMER_TRIGGERS,
+    BookingNotification,
+    TimerKind,
+    Trigger,
+)
 from staffbooking_core.policy import Policy
 
 
@@ -28,14 +33,17 @@ def timer_time(booking: Booking, kind: TimerKind, policy: Policy) -> datetime | 
     return _TIMER_TIMES[kind](booking, policy) if is_of_status else None
 
 
-def is_too_late_to_tell(booking: Booking, kind: TimerKind, now: datetime) -> bool:
-    """Whether a reminder or a question has no use any more: what it asks for is over."""
-    match kind:
-        case TimerKind.REMIND:
-            return now >= booking.starts_at
-        case TimerKind.ASK_CHECK_IN:
-            return now >= booking.ends_at
-    return False
+def useless_notifications(
+    booking: Booking, now: datetime, policy: Policy
+) -> frozenset[BookingNotification]:
+    """The reminders and questions that have no use any more: what they ask for is over."""
+    ends = {
+        BookingNotification.REMINDER_TO_CUSTOMER: booking.starts_at,
+        BookingNotification.REMINDER_TO_STAFF: booking.starts_at,
+        BookingNotification.QUESTION_TO_CUSTOMER: booking.ends_at + policy.no_show_until,
+        BookingNotification.QUESTION_TO_STAFF: booking.ends_at,
+    }
+    return frozenset(name for name, end in ends.items() if now >= end)
 
 
 def _reminder_time(booking: Booking, policy: Policy) -> datetime | None:

@@ -60,7 +60,7 @@ def apply_transition(booking: Booking, inputs: TransitionInput, policy: Policy) 
     for guard in transition.guards:
         _GUARDS[guard](booking, inputs, policy)
     entered = _enter_status(booking, transition, inputs, policy)
-    notifications = () if inputs.is_untold else transition.notifications
+    notifications = tuple(name for name in transition.notifications if name not in inputs.untold)
     result = TransitionResult(entered, notifications=notifications)
     for effect in transition.effects:
         result = EFFECTS[effect](result, inputs, policy)

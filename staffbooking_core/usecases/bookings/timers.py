@@ -12,7 +12,7 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Party,
     TimerKind,
 )
-from staffbooking_core.domain.bookings.timers import is_too_late_to_tell, next_timer
+from staffbooking_core.domain.bookings.timers import next_timer, useless_notifications
 from staffbooking_core.domain.payments import ledger
 from staffbooking_core.domain.payments.ledger import MovementKind
 from staffbooking_core.domain.reconciliation import debts as reconciliation_debts
@@ -73,10 +73,9 @@ async def _fire_timer(ports: Ports, timer: Timer, lease: Lease, business_now: da
         booking = await _net_debts(tx, ports, booking, indebted_booking_ids, due.at)
         trigger = TIMER_TRIGGERS[booking.status][timer.kind]
         # A sandbox tells what would have been told in the time that its clock jumped over.
-        is_untold = not ports.policy.sandbox and is_too_late_to_tell(
-            booking, timer.kind, business_now
-        )
-        transition_input = TransitionInput(trigger, Party.SYSTEM, due.at, is_untold=is_untold)
+        told_at = due.at if ports.policy.sandbox else business_now
+        untold = useless_notifications(booking, told_at, ports.policy)
+        transition_input = TransitionInput(trigger, Party.SYSTEM, due.at, untold=untold)
         await advance_booking(tx, ports, booking, transition_input)
 
     try:

@@ -117,27 +117,42 @@ async def test_a_long_jump_reminds_in_order(scene):
     assert found.completed_at == booking.ends_at + 72 * HOUR
 
 
+REMINDERS = {("customer", "Reminder of booking "), ("staff", "Reminder of booking ")}
+QUESTION_TO_CUSTOMER = ("customer", "Has booking  begun?")
+QUESTION_TO_STAFF = ("staff", "Has booking  begun?")
+
+
 async def reminded(scene, booking, at):
-    """The subjects of the reminders and questions that a worker sends at a time, without the
+    """The reminders and questions that a worker sends at a time: whom, and the subject without the
     code."""
     scene.pass_time(at - await scene.now())
     await scene.drain()
-    subjects = [each.subject.replace(booking.code, "") for each in scene.ports.notifier.emails]
-    return {"Reminder of booking ", "Has booking  begun?"}.intersection(subjects)
+    async with scene.ports.store.read_view() as view:
+        customer = await view.accounts.user(booking.customer_id)
+    sent = {
+        (
+            "customer" if each.to == customer.email else "staff",
+            each.subject.replace(booking.code, ""),
+        )
+        for each in scene.ports.notifier.emails
+    }
+    return sent & {*REMINDERS, QUESTION_TO_CUSTOMER, QUESTION_TO_STAFF}
 
 
 @pytest.mark.parametrize(
     "start, after, told",
     [
-        ("starts_at", -MINUTE, {"Reminder of booking "}),
-        ("starts_at", 15 * MINUTE, {"Has booking  begun?"}),
-        ("ends_at", -SECOND, {"Has booking  begun?"}),
-        ("ends_at", 0 * SECOND, set()),
+        ("starts_at", -MINUTE, REMINDERS),
+        ("starts_at", 15 * MINUTE, {QUESTION_TO_CUSTOMER, QUESTION_TO_STAFF}),
+        ("ends_at", -SECOND, {QUESTION_TO_CUSTOMER, QUESTION_TO_STAFF}),
+        ("ends_at", 0 * SECOND, {QUESTION_TO_CUSTOMER}),
+        ("ends_at", 24 * HOUR - SECOND, {QUESTION_TO_CUSTOMER}),
+        ("ends_at", 24 * HOUR, set()),
     ],
 )
 async def test_a_worker_that_was_away_reminds_of_nothing_that_is_over(start, after, told):
-    """A worker that was away sends no reminder from the start, and asks for no check-in from the
-    end."""
+    """A worker that was away sends no reminder from the start, asks the staff member nothing from
+    the end, and the customer nothing once an absence can't be reported."""
     scene = await make_booking_scenario(evolve(POLICY, sandbox=False))
     booking = await scene.paid()
     assert await reminded(scene, booking, getattr(booking, start) + after) == told
@@ -155,10 +170,8 @@ async def test_a_jump_over_an_event_tells_what_its_time_would_have_told(scene):
     """A sandbox whose clock jumps over an event sends the reminder and the question."""
     booking = await scene.paid()
     await scene.jump_to(booking.ends_at + DAY)
-    assert await reminded(scene, booking, await scene.now()) == {
-        "Reminder of booking ",
-        "Has booking  begun?",
-    }
+    told = await reminded(scene, booking, await scene.now())
+    assert told == {*REMINDERS, QUESTION_TO_CUSTOMER, QUESTION_TO_STAFF}
 
 
 # Files ------------------------------------------------------------------------------------
