@@ -254,8 +254,8 @@ def _schedule_payout(
     """Schedule the payout, after netting the debt of an earlier payout of this booking."""
     booking = result.booking
     if not booking.payout_amount:
-        was_sent = booking.paid_out > 0
-        trigger = PayoutTrigger.TAKEN_BACK if was_sent else PayoutTrigger.NOTHING_EARNED
+        was_received = booking.received_by_staff > 0
+        trigger = PayoutTrigger.TAKEN_BACK if was_received else PayoutTrigger.NOTHING_EARNED
         return move_payout(result, trigger)
     netted_amount = min(booking.payout_amount, booking.owed_by_staff)
     if netted_amount:

@@ -24,7 +24,8 @@ class PayoutTrigger(StrEnum):
     SCHEDULED = "scheduled"
     NOTHING_EARNED = "nothing_earned"
     TAKEN_BACK = "taken_back"
-    """Nothing of a sent payout was earned, or its reversal succeeded during a dispute."""
+    """Nothing of a payout that was sent or withheld was earned, or its reversal succeeded during a
+    dispute."""
     SENT = "sent"
     NETTED = "netted"
     """All of it was withheld for debts of other bookings."""

@@ -20,7 +20,7 @@ from staffbooking_core.domain.reconciliation import debts
 from staffbooking_core.errors import Conflict
 from staffbooking_core.usecases import booking_writes
 from staffbooking_core.usecases.bookings import timers
-from staffbooking_core.usecases.payments import ledger_check, operations, payouts
+from staffbooking_core.usecases.payments import earnings, ledger_check, operations, payouts
 from tests.support.memory_deployment import with_another_companion, with_another_customer
 
 pytestmark = pytest.mark.anyio
@@ -88,6 +88,19 @@ async def test_a_debt_is_kept_from_the_next_payout(scene):
     assert (debtor.netted, debtor.owed_by_staff) == (-PAYOUT, 0)
     assert await reversals(scene, debtor) == [("void", PAYOUT)]
     assert await scene.processor_balance() == FEE + 0
+
+
+async def test_a_payout_that_was_withheld_in_full_is_owed_after_a_lost_chargeback(scene):
+    """The page of earnings shows the debt of a booking whose payout settled another debt."""
+    await owing(scene)
+    payer = await pay_out(scene)
+    await scene.charge_back(payer, "lost")
+    await scene.drain()
+    payer = await scene.booking(payer)
+    assert (payer.payout_status, payer.owed_by_staff) == (PayoutStatus.REVERSED, PAYOUT)
+    shown = await earnings.get_earnings(scene.ports, scene.staff)
+    assert shown.owed == PAYOUT
+    assert payer.id in {each.booking.id for each in shown.earnings}
 
 
 async def test_a_payout_reversed_by_hand_is_not_withheld_again(scene):
