@@ -145,12 +145,14 @@ def _earn(result: TransitionResult, inputs: TransitionInput, policy: Policy) -> 
 def _earn_again(
     result: TransitionResult, inputs: TransitionInput, policy: Policy
 ) -> TransitionResult:
-    """Back from a dispute. An escrow that was never divided stays; a hold on the payout too."""
-    if result.booking.status is not BookingStatus.COMPLETED:
+    """Back from a dispute. An escrow that was never divided stays; a hold on the payout too, or its
+    release."""
+    before = result.booking
+    if before.status is not BookingStatus.COMPLETED:
         return result
-    was_held = result.booking.payout_held
     result = _earn(result, inputs, policy)
-    if not was_held or result.booking.payout_status is not PayoutStatus.SCHEDULED:
+    result = result.with_changes(payout_hold_lifted=before.payout_hold_lifted)
+    if not before.payout_held or result.booking.payout_status is not PayoutStatus.SCHEDULED:
         return result
     return move_payout(result, PayoutTrigger.HELD).with_changes(payout_held=True)
 

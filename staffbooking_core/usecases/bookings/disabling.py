@@ -29,11 +29,12 @@ from staffbooking_core.domain.bookings.lifecycle import (
     Party,
     Trigger,
 )
+from staffbooking_core.domain.reconciliation.state import record_fact
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.inputs import ShortText
 from staffbooking_core.operator_inputs import BookingsOfDisabled
 from staffbooking_core.ports import BookingsReadPort, Ports, Transaction
-from staffbooking_core.usecases.booking_writes import advance_booking
+from staffbooking_core.usecases.booking_writes import advance_booking, save_transition
 from staffbooking_core.validation import validated
 
 __all__ = [
@@ -184,10 +185,18 @@ class _FollowUp:
             assert booking is not None, "bookings are never deleted"
             transition_input = self._transition_for(booking)
             if transition_input is None:
-                return booking
+                return await self._forget_release(tx, booking)
             return await advance_booking(tx, self.ports, booking, transition_input)
 
         return await self.ports.store.run_transaction(unit)
+
+    async def _forget_release(self, tx: Transaction, booking: Booking) -> Booking:
+        """The payout of a disputed booking can't be held: its release before counts no more when
+        the dispute is withdrawn."""
+        if booking.companion_id != self.user_id or not booking.payout_hold_lifted:
+            return booking
+        result = record_fact(booking, payout_hold_lifted=False)
+        return await save_transition(tx, self.ports, booking, result, self.now)
 
     def _transition_for(self, booking: Booking) -> TransitionInput | None:
         if booking.status is BookingStatus.PENDING:

@@ -13,7 +13,7 @@ from staffbooking_core.domain.bookings.lifecycle import BookingStatus, Party, Tr
 from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.operator_inputs import BookingsOfDisabled, ResolutionOutcome
 from staffbooking_core.usecases.accounts import administration
-from staffbooking_core.usecases.bookings import actions, disabling
+from staffbooking_core.usecases.bookings import actions, disabling, disputes
 from staffbooking_core.usecases.bookings.disabling import BookingsAhead
 from staffbooking_core.usecases.payments import payouts
 from tests.support.memory_deployment import (
@@ -320,6 +320,32 @@ async def test_disabling_again_holds_what_was_released(scene):
         held = await scene.booking(booking)
         assert held.payout_status is PayoutStatus.FROZEN
         await payouts.release_payout(scene.ports, booking.code)
+
+
+async def test_a_withdrawn_dispute_leaves_a_released_payout_released(scene):
+    """The payout of a disabled account that an operator released is made after a dispute that was
+    withdrawn."""
+    booking = await scene.completed()
+    await disable(scene, "staff")
+    await payouts.release_payout(scene.ports, booking.code)
+    await scene.dispute(booking)
+    await disputes.withdraw_dispute(scene.ports, scene.customer, booking.id)
+    await scene.jump_to(booking.ends_at + DAY)
+    await scene.drain()
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.PAID
+
+
+async def test_disabling_again_in_a_dispute_holds_what_was_released(scene):
+    """A payout that was released before the account was disabled is held where a dispute about it
+    is withdrawn after that."""
+    booking = await scene.completed()
+    await payouts.hold_payout(scene.ports, booking.code)
+    await payouts.release_payout(scene.ports, booking.code)
+    await scene.dispute(booking)
+    await disable(scene, "staff")
+    await disputes.withdraw_dispute(scene.ports, scene.customer, booking.id)
+    await scene.settle_down()
+    assert (await scene.booking(booking)).payout_status is PayoutStatus.FROZEN
 
 
 async def test_a_payout_on_its_way_is_held(scene):
