@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from staffbooking_core.domain.accounts.users import (
+    Role,
     Session,
     User,
     is_session_valid,
@@ -39,14 +40,15 @@ __all__ = [
 ]
 
 
-async def lock_caller(accounts: AccountsWritePort, user_id: int) -> None:
-    """Lock the user who makes a call until the transaction ends, so that an erasure either sees
-    what the call stores, or prevents it.
+async def lock_caller(accounts: AccountsWritePort, user_id: int, role: Role) -> None:
+    """Lock the user who makes a call until the transaction ends, so that an erasure or a change of
+    the role either sees what the call stores, or prevents it.
 
-    Raises Unauthenticated where the user was disabled or erased since authentication.
+    Raises Unauthenticated where the user was disabled or erased, or got another role than this,
+    since authentication.
     """
     held = await accounts.lock_user(user_id)
-    if held is None or held.disabled_at is not None:
+    if held is None or held.disabled_at is not None or held.role is not role:
         raise Unauthenticated
 
 

@@ -34,7 +34,7 @@ async def create(ports: Ports, user: User, command: CreateApiKey) -> tuple[str, 
     )
 
     async def unit(tx: Transaction) -> ApiKey:
-        await lock_caller(tx.accounts, user.id)
+        await lock_caller(tx.accounts, user.id, user.role)
         _check_limit(ports, await tx.accounts.api_keys_of(user.id), now)
         return await tx.accounts.add_api_key(new)
 
@@ -60,7 +60,7 @@ async def rotate(
     overlap = timedelta(hours=command.overlap_hours)
 
     async def unit(tx: Transaction) -> tuple[ApiKey, ApiKey]:
-        await lock_caller(tx.accounts, user.id)
+        await lock_caller(tx.accounts, user.id, user.role)
         keys = {each.id: each for each in await tx.accounts.api_keys_of(user.id)}
         if key_id not in keys:
             raise NotFound("API key")

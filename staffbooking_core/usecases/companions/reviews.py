@@ -85,7 +85,7 @@ async def submit_review(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Review:
-        await lock_caller(tx.accounts, actor.user_id)
+        await lock_caller(tx.accounts, actor.user_id, actor.role)
         booking, party = require_party(actor, await tx.bookings.lock_booking(booking_id))
         new = create_review(party, booking, ReviewContent(**asdict(command)), now)
         companion = None
@@ -136,7 +136,7 @@ async def respond_to_review(
     now = await ports.clock.business()
 
     async def unit(tx: Transaction) -> Review:
-        await lock_caller(tx.accounts, actor.user_id)
+        await lock_caller(tx.accounts, actor.user_id, actor.role)
         # Locked first: its detail is encoded again from all reviews, concurrent ones included.
         companion = await tx.companions.lock_companion(actor.user_id)
         review = _for_responder(actor, await tx.reviews.review(review_id))

@@ -41,7 +41,7 @@ async def save_person(ports: Ports, actor: Actor, companion_id: int) -> None:
         raise Forbidden("customers_only", "Only customers save people")
 
     async def unit(tx: Transaction) -> None:
-        await lock_caller(tx.accounts, actor.user_id)
+        await lock_caller(tx.accounts, actor.user_id, actor.role)
         if await tx.companions.detail(companion_id) is None:
             raise NotFound("Companion")
         saved = await tx.saved.saved_people(actor.user_id, MAX_SAVED_PEOPLE)

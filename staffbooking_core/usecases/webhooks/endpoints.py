@@ -60,7 +60,7 @@ async def register_endpoint(
 
     Raises Forbidden `subscription_required` without an active enterprise subscription, InvalidField
     on `url` where its form or address is refused, RuleBroken `too_many_webhooks`, and
-    Unauthenticated where the user was disabled or erased meanwhile.
+    Unauthenticated where the user was disabled or erased, or got another role, meanwhile.
     """
     check_subscription(user, ports.clock.wall())
     await _check_url(ports, command.url)
@@ -75,7 +75,7 @@ async def register_endpoint(
     )
 
     async def unit(tx: Transaction) -> WebhookEndpoint:
-        await lock_caller(tx.accounts, user.id)
+        await lock_caller(tx.accounts, user.id, user.role)
         limit = ports.policy.max_webhooks
         if len(await tx.webhooks.endpoints_of(user.id)) >= limit:
             raise RuleBroken("too_many_webhooks", f"A user has at most {limit} webhooks")

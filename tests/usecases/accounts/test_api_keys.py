@@ -13,7 +13,7 @@ from staffbooking_core.errors import Forbidden, InvalidField, NotFound, RuleBrok
 from staffbooking_core.inputs import CreateApiKey, RotateApiKey
 from staffbooking_core.representations.json_types import format_instant
 from staffbooking_core.usecases import privacy
-from staffbooking_core.usecases.accounts import administration, api_keys
+from staffbooking_core.usecases.accounts import administration, api_keys, people
 from staffbooking_core.usecases.bookings import disabling
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +112,25 @@ async def test_who_is_locked_out_meanwhile_gets_no_key(scene, owner):
     with pytest.raises(Unauthenticated):
         await create(scene, owner)
     assert await api_keys.list_keys(scene.ports, owner) == []
+
+
+async def test_who_becomes_an_operator_meanwhile_gets_no_key(scene, owner):
+    """A customer who was made an operator since authentication is unauthenticated: the key would be
+    an operator's."""
+    await people.set_role(scene.ports, owner.id, Role.ADMIN, scene.admin.user_id)
+    with pytest.raises(Unauthenticated):
+        await create(scene, owner)
+    assert await api_keys.list_keys(scene.ports, owner) == []
+
+
+async def test_who_becomes_a_customer_meanwhile_rotates_no_key(scene):
+    """An operator who was made a customer since authentication is unauthenticated."""
+    operator = await add_subscriber(scene.ports.store, role=Role.ADMIN)
+    _, old = await create(scene, operator)
+    await people.set_role(scene.ports, operator.id, Role.CUSTOMER, scene.admin.user_id)
+    with pytest.raises(Unauthenticated):
+        await api_keys.rotate(scene.ports, operator, old.id, RotateApiKey(overlap_hours=1))
+    assert [key.id for key in await api_keys.list_keys(scene.ports, operator)] == [old.id]
 
 
 @pytest.mark.parametrize("after, works", [(DAY - SECOND, True), (DAY, False)])

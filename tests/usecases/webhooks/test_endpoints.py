@@ -97,6 +97,16 @@ async def test_who_is_locked_out_meanwhile_registers_nothing(post: WebhookScenar
     assert await endpoints.list_endpoints(post.ports, user) == []
 
 
+async def test_who_becomes_an_operator_meanwhile_registers_nothing(post: WebhookScenario) -> None:
+    """A customer who is made an operator while the host is resolved is unauthenticated: the
+    endpoint would get deliveries of all bookings."""
+    user = await add_subscriber(post.ports.store)
+    await people.set_role(post.ports, user.id, Role.ADMIN, 0)
+    with pytest.raises(Unauthenticated):
+        await endpoints.register_endpoint(post.ports, user, CreateWebhook(url=URL))
+    assert await endpoints.list_endpoints(post.ports, user) == []
+
+
 async def test_ten_are_ten_where_they_come_at_once(post: WebhookScenario) -> None:
     """Concurrent registrations respect the limit of ten."""
     user = await add_subscriber(post.ports.store)
