@@ -59,8 +59,10 @@ _run_payouts = _run_operations(OperationKind.PAY_OUT)
 
 SANDBOX_EVENTS_JOB = Job("sandbox-events", reconciliation.deliver_sandbox_events, idle_seconds=0.5)
 
+TIMERS_JOB = Job("timers", timers.fire_due_timers, idle_seconds=0.5)
+
 JOBS = (
-    Job("timers", timers.fire_due_timers, idle_seconds=0.5),
+    TIMERS_JOB,
     Job("checkouts", _run_checkouts, idle_seconds=0.25, concurrency=2),
     Job("refunds", _run_refunds, idle_seconds=0.5, concurrency=2),
     Job("payouts", _run_payouts, idle_seconds=0.5, concurrency=2),

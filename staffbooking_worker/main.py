@@ -17,8 +17,9 @@ from staffbooking_core.errors import (
 )
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases import due_work
+from staffbooking_core.usecases.payments import event_polling
 from staffbooking_worker import webhook_dispatcher
-from staffbooking_worker.jobs import JOBS, Job
+from staffbooking_worker.jobs import JOBS, TIMERS_JOB, Job
 from staffbooking_worker.waits import Waits
 
 logger = logging.getLogger("staffbooking.worker")
@@ -31,7 +32,23 @@ async def run_worker(ports: Ports, stop: anyio.Event) -> None:
     """Run all jobs and send deliveries until `stop` is set; work in flight is finished first."""
     async with anyio.create_task_group() as group:
         group.start_soon(webhook_dispatcher.run_dispatcher, ports, stop)
-        group.start_soon(run_jobs, ports, stop, JOBS)
+        group.start_soon(run_jobs, ports, stop, [job for job in JOBS if job is not TIMERS_JOB])
+        group.start_soon(_run_timers, ports, stop)
+
+
+async def _run_timers(ports: Ports, stop: anyio.Event) -> None:
+    """Run the timers, after a poll of the processor's event list: a booking must not expire that
+    was paid while neither the web nor a worker ran. A list out of reach is waited for no longer
+    than for any answer of the processor."""
+    with anyio.move_on_after(ports.policy.processor_timeout.total_seconds()) as first_poll:
+
+        async def poll(ports: Ports) -> int:
+            await event_polling.poll_event_list(ports)
+            first_poll.cancel()
+            return 0
+
+        await run_jobs(ports, stop, [Job("first-poll", poll, idle_seconds=1)])
+    await run_jobs(ports, stop, [TIMERS_JOB])
 
 
 async def drain(ports: Ports) -> int:

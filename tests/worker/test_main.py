@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from datetime import timedelta
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -10,16 +11,24 @@ from anyio.lowlevel import checkpoint
 from attrs import evolve
 
 from staffbooking_adapters.memory.doubles import RecordingNotifier
-from staffbooking_adapters.testing.builders import add_user
+from staffbooking_adapters.testing.builders import MINUTE, POLICY, add_user
 from staffbooking_adapters.testing.builders_notifications import add_notification, make_notification
 from staffbooking_adapters.testing.builders_webhooks import add_event
 from staffbooking_core.domain.accounts.users import Role
+from staffbooking_core.domain.bookings.booking import Booking
+from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.webhooks.deliveries import DeliveryStatus, WebhookEndpoint
 from staffbooking_core.errors import Conflict, NotificationsGivenUp, StoreUnavailable
-from staffbooking_core.ports import Email, Hint, Ports, UndeliverableEmail
+from staffbooking_core.policy import Policy
+from staffbooking_core.ports import Email, Hint, PaymentProcessor, Ports, UndeliverableEmail
+from staffbooking_core.usecases.payments import reconciliation
 from staffbooking_worker import main
 from staffbooking_worker.jobs import JOBS, Job
-from tests.support.memory_deployment import memory_ports
+from tests.support.memory_deployment import (
+    BookingScenario,
+    make_booking_scenario,
+    memory_ports,
+)
 from tests.support.webhook_deployment import WebhookScenario, make_webhook_scenario
 
 pytestmark = pytest.mark.anyio
@@ -264,3 +273,61 @@ async def test_the_worker_publishes_and_sends() -> None:
             stop.set()
 
     assert len(post.sent) == 1
+
+
+# The first poll -------------------------------------------------------------------------
+
+
+class SlowList:
+    """A processor whose event list is slow."""
+
+    def __init__(self, inner: PaymentProcessor, seconds: float) -> None:
+        self.inner, self.seconds = inner, seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def list_events(self, cursor: str | None, timeout_seconds: float) -> Any:
+        await anyio.sleep(self.seconds)
+        return await self.inner.list_events(cursor, timeout_seconds)
+
+
+async def due_after_outage(policy: Policy) -> tuple[BookingScenario, Booking]:
+    """A booking that was paid in time, and whose event was lost, after its due time."""
+    scene = await make_booking_scenario(policy)
+    booking = await scene.accepted()
+    await scene.drain()
+    await scene.simulate_checkout(booking)
+    await scene.fault("event", "drop", 1)
+    assert await reconciliation.deliver_sandbox_events(scene.ports) == 0
+    scene.pass_time(booking.starts_at - await scene.now() + MINUTE)
+    return scene, booking
+
+
+async def run_until_decided(
+    scene: BookingScenario, booking: Booking, list_seconds: float
+) -> Booking:
+    """Run a worker until the booking is paid or expired; returns it then."""
+    stop, slow = anyio.Event(), SlowList(scene.ports.payments, list_seconds)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(main.run_worker, evolve(scene.ports, payments=slow), stop)
+            while (found := await scene.booking(booking)).status is BookingStatus.ACCEPTED:
+                await checkpoint()
+            stop.set()
+    return found
+
+
+async def test_a_starting_worker_polls_before_a_booking_expires() -> None:
+    """A booking that was paid in time during an outage is paid, not expired, by the worker that
+    starts after its due time."""
+    scene, booking = await due_after_outage(POLICY)
+    assert (await run_until_decided(scene, booking, 0.05)).status is BookingStatus.PAID
+
+
+async def test_timers_wait_no_longer_than_for_any_answer() -> None:
+    """The timers of a starting worker begin after the processor's timeout, though its event list
+    has not answered."""
+    policy = evolve(POLICY, processor_timeout=timedelta(seconds=0.05))
+    scene, booking = await due_after_outage(policy)
+    assert (await run_until_decided(scene, booking, 1)).cancel_reason == "expired"

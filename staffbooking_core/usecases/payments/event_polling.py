@@ -31,26 +31,30 @@ _SYNC_CURSOR_NAME = "looks"
 async def poll_events(ports: Ports) -> int:
     """Poll the event list and sync undecided intents, each if its interval has passed; returns the
     number of new events. A processor that is unavailable is tried again next time."""
-    return await _poll_event_list(ports) + await _enqueue_syncs(ports)
+    interval = ports.policy.processor_event_poll_interval
+    return await poll_event_list(ports, interval) + await _enqueue_syncs(ports)
 
 
-async def _poll_event_list(ports: Ports) -> int:
+async def poll_event_list(ports: Ports, interval: timedelta = timedelta()) -> int:
+    """Poll the event list if the interval has passed; returns the number of new events.
+
+    They may be as old as the last poll, and count as such: a booking whose payment is among them
+    does not expire before that is booked.
+    """
     name, wall = ports.payments.name, ports.clock.wall()
     async with ports.store.read_view() as view:
         last_cursor = await view.cursors.cursor(name)
-    if (
-        last_cursor is not None
-        and wall < last_cursor[1] + ports.policy.processor_event_poll_interval
-    ):
+    if last_cursor is not None and wall < last_cursor[1] + interval:
         return 0
     timeout_seconds = ports.policy.processor_timeout.total_seconds()
-    cursor, added = None if last_cursor is None else last_cursor[0], 0
+    cursor, came_at = (None, None) if last_cursor is None else last_cursor
+    added = 0
     for _ in range(_MAX_LIST_CALLS):
         try:
             events, next_cursor = await ports.payments.list_events(cursor, timeout_seconds)
         except ProcessorError:
             break  # `doctor` and the metrics show the cursor's time: the last success.
-        added += await inbox.add_events(ports, events, (name, next_cursor))
+        added += await inbox.add_events(ports, events, (name, next_cursor), came_at)
         if next_cursor == cursor:
             break
         cursor = next_cursor

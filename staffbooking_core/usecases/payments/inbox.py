@@ -15,14 +15,18 @@ VISIT_SYNC_INTERVAL = timedelta(seconds=5)
 
 @validated
 async def add_events(
-    ports: Ports, events: Sequence[ProcessorEvent], cursor: tuple[str, str] | None = None
+    ports: Ports,
+    events: Sequence[ProcessorEvent],
+    cursor: tuple[str, str] | None = None,
+    came_at: datetime | None = None,
 ) -> int:
     """Add events to the inbox, and save a list's cursor (its name and position) in the same
-    transaction; returns the number of new events."""
+    transaction; returns the number of new events. They came now, or at `came_at` (wall time)."""
     now = ports.clock.wall()
+    at = came_at or now
 
     async def unit(tx: Transaction) -> int:
-        added = [await tx.inbox.add_event(ports.payments.name, event, now) for event in events]
+        added = [await tx.inbox.add_event(ports.payments.name, event, at) for event in events]
         if cursor is not None:
             await tx.cursors.save_cursor(*cursor, now)
         return sum(added)

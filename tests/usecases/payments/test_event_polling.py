@@ -10,6 +10,7 @@ from staffbooking_adapters.testing.builders import DAY, HOUR, MINUTE, SECOND
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.payments.processor import OutcomeUnknown, ProcessorEvent
 from staffbooking_core.usecases import due_work
+from staffbooking_core.usecases.bookings import timers
 from staffbooking_core.usecases.payments import event_polling, operations, reconciliation
 from tests.support.memory_deployment import with_another_companion
 
@@ -81,6 +82,18 @@ async def test_a_lost_payment_is_found_in_the_list(scene):
     assert await catch_up(scene) == 1
     assert await status(scene, booking) is BookingStatus.PAID
     assert await scene.faults() == []
+
+
+async def test_a_payment_found_after_the_due_time_is_awaited(scene):
+    """A booking does not expire while its payment, which a poll found after an outage around the
+    due time, waits in the inbox."""
+    booking = await paid_unheard(scene)
+    scene.pass_time(booking.starts_at - await scene.now() + MINUTE)
+    assert await event_polling.poll_event_list(scene.ports) == 1
+    await timers.fire_due_timers(scene.ports)
+    assert await status(scene, booking) is BookingStatus.ACCEPTED
+    await catch_up(scene)
+    assert await status(scene, booking) is BookingStatus.PAID
 
 
 async def test_what_was_brought_is_not_done_again(scene):
