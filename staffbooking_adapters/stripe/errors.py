@@ -49,6 +49,7 @@ _MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 """Maximum seconds accepted from a Retry-After header."""
 
 _SECRET_PATTERN: Final = re.compile(r"\b(sk|rk|whsec)_\w+", re.ASCII)
+_ADDRESS_PATTERN: Final = re.compile(r"[^\s@]+@[^\s@]+")
 
 _log = logging.getLogger("staffbooking.stripe")
 
@@ -84,9 +85,11 @@ def _refusal_code_by_text(error: StripeError, param: str | None) -> RefusalCode:
 
 
 def _redacted_text(error: StripeError) -> str:
-    """Stripe's message, without the request id of `str(error)`: the core knows a repeated failure
-    by its text."""
-    return _SECRET_PATTERN.sub(r"\1_***", error.user_message or "<empty message>")
+    """Stripe's message without keys and e-mail addresses, which would outlive an erasure in alerts
+    and logs, and without the request id of `str(error)`: the core knows a repeated failure by its
+    text."""
+    text = _SECRET_PATTERN.sub(r"\1_***", error.user_message or "<empty message>")
+    return _ADDRESS_PATTERN.sub("***", text)
 
 
 def _retry_after(error: StripeError) -> float | None:

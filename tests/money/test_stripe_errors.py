@@ -125,6 +125,12 @@ def test_secrets_stay_out_of_messages() -> None:
     )
 
 
+def test_addresses_stay_out_of_messages() -> None:
+    """An e-mail address in a message of Stripe is masked."""
+    text = "Invalid email address: \u00e9.mia@example.com"
+    assert str(to_processor_error(_error(400, message=text))) == "Invalid email address: ***"
+
+
 @pytest.mark.parametrize(
     ("header", "wait"), [("2", 2.0), ("86400", 3600.0), ("soon", None), ("", None), ("²", None)]
 )
