@@ -54,6 +54,8 @@ async def finish_bookings(
         await scene.jump_to(due_at)
         if left := await _drain_until_finished(scene):
             return left
+        # An expiry may have waited for an event that is processed only now.
+        scene.pass_time(SETTLE_INTERVALS[0])
     everything = await scene.audited_bookings()
     found = [*await scene.faults(), *await _statement_differences(scene)]
     for one in everything:
