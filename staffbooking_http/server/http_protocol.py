@@ -367,6 +367,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._active_at = self.loop.time()
         if self.timeout_keep_alive_task is None:
             self._start_keep_alive_timer(self._active_at + self.timeout_keep_alive)
+        if not self._is_idle():
+            self._watch_input()  # Perhaps nothing more arrives, which would start the timer.
 
     def _start_keep_alive_timer(self, until: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_at(until, self.timeout_keep_alive_handler)

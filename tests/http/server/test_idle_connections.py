@@ -12,12 +12,25 @@ from uvicorn.server import ServerState
 
 from staffbooking_adapters.settings import load_settings
 from staffbooking_http.server import server
-from staffbooking_http.server.http_protocol import HEAD_TIMEOUT_SECONDS, BoundedHttpProtocol
+from staffbooking_http.server.http_protocol import (
+    HEAD_TIMEOUT_SECONDS,
+    UNREAD_BODY_TIMEOUT_SECONDS,
+    BoundedHttpProtocol,
+)
 from tests.http.server.timers import Timers
 
 pytestmark = pytest.mark.anyio
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
+HALF_SENT = {
+    "no body": POST + b"content-length: 2\r\n\r\n",
+    "half a body": POST + b"content-length: 2\r\n\r\n{",
+    "no chunk": POST + b"transfer-encoding: chunked\r\n\r\n",
+    "a refused expectation": POST + b"expect: 100-continue\r\ncontent-length: 2\r\n\r\n",
+    "a blank line behind": REQUEST + b"\r\n",
+}
+"""What a client sends before its response, which is not all that was announced."""
 HANDSHAKE = (
     b"GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -84,8 +97,8 @@ class Connected:
         """Wait for the response."""
         await asyncio.gather(*self.protocol.tasks)
 
-    async def request(self) -> None:
-        self.protocol.data_received(REQUEST)
+    async def request(self, sent: bytes = REQUEST) -> None:
+        self.protocol.data_received(sent)
         await self.finish()
 
 
@@ -132,6 +145,27 @@ async def test_a_connection_that_waits_for_its_response_is_not_idle() -> None:
     assert not connected.transport.is_closed
     connected.loop.advance(1)
     assert connected.transport.is_closed
+
+
+@pytest.mark.parametrize("sent", HALF_SENT.values(), ids=HALF_SENT.keys())
+async def test_a_connection_whose_input_stays_away_is_closed(sent: bytes) -> None:
+    """A connection is closed if nothing more arrives of what was begun before the response."""
+    connected = Connected()
+    await connected.request(sent)
+    connected.loop.advance(UNREAD_BODY_TIMEOUT_SECONDS)
+    assert connected.transport.is_closed
+
+
+async def test_a_body_after_the_response_keeps_the_connection() -> None:
+    """A request that follows a late body is answered, however long it takes."""
+    connected = Connected()
+    await connected.request(HALF_SENT["no body"])
+    connected.may_answer.clear()
+    connected.protocol.data_received(b"{}" + REQUEST)
+    connected.loop.advance(UNREAD_BODY_TIMEOUT_SECONDS)
+    assert not connected.transport.is_closed
+    connected.may_answer.set()
+    await connected.finish()
 
 
 async def test_a_websocket_is_not_idle() -> None:
