@@ -16,7 +16,7 @@ from typing import Protocol
 
 from staffbooking_http.api.mounting import base_path
 from staffbooking_http.app import StaffbookingApp
-from staffbooking_http.channel.frames import SOCKETIO_PATHS
+from staffbooking_http.channel.frames import CHANNEL_PATH, SOCKETIO_PATHS
 from staffbooking_http.server.load_limiter import LoadLimiter
 from staffbooking_http.server.refusals import Refusals
 from staffbooking_http.server.request_scan import RequestScanner
@@ -61,8 +61,10 @@ class Overload:
             preferred=self._reads,
             max_running_when_yielding=MAX_CHANGES_WHEN_READS_WAIT,
         )
+        paths = (*_OPERATIONS_PATHS, CHANNEL_PATH, *SOCKETIO_PATHS)
         prefix = base_path(application.site.ports.policy)
-        self._exempt_paths = {prefix + path for path in (*_OPERATIONS_PATHS, *SOCKETIO_PATHS)}
+        # A proxy may strip the base path, or pass it on.
+        self._exempt_paths = {*paths, *(prefix + path for path in paths)}
         self._scanner = RequestScanner()
         self._metrics = application.site.load_metrics
         self._unlogged_count = 0

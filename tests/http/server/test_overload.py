@@ -11,9 +11,11 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 import pytest
+from attrs import evolve
 from websockets.asyncio.client import connect
 
 from staffbooking_adapters.testing.builders import add_session
+from staffbooking_http import create_app
 from staffbooking_http.server import load_limiter, overload
 from staffbooking_http.server.http_protocol import BoundedHttpProtocol
 from staffbooking_http.server.overload import Overload
@@ -165,6 +167,19 @@ async def test_the_channel_is_served(world: HttpDeployment, port: int) -> None:
     headers = {"Cookie": f"connect.sid={token}", "Origin": BASE_URL}
     async with connect(f"ws://127.0.0.1:{port}/ws", additional_headers=headers) as channel:
         assert json.loads(await channel.recv())["event"] == "ready"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/socket.io/", "/ws"])
+@pytest.mark.parametrize("prefix", ["", "/booking"])
+async def test_operators_and_the_channel_take_no_slot(
+    world: HttpDeployment, prefix: str, path: str
+) -> None:
+    """Operations paths and the channel take no slot and are not held, with the base path before
+    them and without it, as a proxy may strip it."""
+    policy = evolve(world.ports.policy, base_url=f"{BASE_URL}/booking")
+    limiting = Overload(create_app(evolve(world.ports, policy=policy)))
+    assert limiting.limiter_of("GET", prefix + path) is None
+    assert limiting.is_exempt(f"GET {prefix}{path}?a=b HTTP/1.1\r\n".encode())
 
 
 async def test_a_slow_sender_holds_no_slot(
