@@ -9,6 +9,7 @@ Trailer fields are read and dropped.
 
 import asyncio
 import re
+from typing import Any
 
 import httptools
 import uvicorn
@@ -25,6 +26,7 @@ from staffbooking_http.server.limited_request import Application, LimitedRequest
 from staffbooking_http.server.overload import Overload
 from staffbooking_http.server.peer_connections import PeerConnections
 from staffbooking_http.server.request_scan import HOST_PATTERN, VALID_HOST
+from staffbooking_http.server.response_transport import ResponseTransport
 
 HEAD_TIMEOUT_SECONDS = 5.0
 """Seconds that the head of a request may take to arrive."""
@@ -107,6 +109,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             transport.abort()
             return
         super().connection_made(transport)
+        self._response_transport: Any = ResponseTransport(self, transport)
         if len(self.connections) > MAX_CONNECTIONS:
             self._respond_and_close(
                 503, error_body("overloaded", "Too many connections"), b"retry-after: 2\r\n"
@@ -347,6 +350,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def start_task(self, cycle: RequestResponseCycle, app: Application) -> None:
         """Start a request at once."""
+        cycle.transport = self._response_transport
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -431,11 +435,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         )
         length = b"content-length: %d\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[status] + head + extra_headers + length + body)
-        self._close_after_reading()
+        self.close_after_reading()
 
-    def _close_after_reading(self) -> None:
+    def close_after_reading(self) -> None:
         """Close once the client has, or after a while. Closing at once would reset a connection
         whose client still sends, and the response could be lost."""
+        self._ignores_input = True
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

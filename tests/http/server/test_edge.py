@@ -284,6 +284,20 @@ async def test_a_body_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch
                 pass
 
 
+async def test_the_refusal_of_a_large_body_arrives() -> None:
+    """A client that sends megabytes before it reads gets the response that refused them."""
+
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"connection", b"close"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body"})
+
+    size = 20 * 2**20
+    async with edge(application=refuse) as port:
+        head, _ = await raw(port, POST + b"content-length: %d\r\n\r\n" % size + bytes(size))
+    assert head.startswith(b"HTTP/1.1 413 ")
+
+
 async def test_blank_lines_do_not_hold_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection on which only blank lines follow a response is closed in time."""
     monkeypatch.setattr(http_protocol, "UNREAD_BODY_TIMEOUT_SECONDS", 0.05)

@@ -14,6 +14,7 @@ from staffbooking_adapters.settings import load_settings
 from staffbooking_http.server import server
 from staffbooking_http.server.http_protocol import (
     HEAD_TIMEOUT_SECONDS,
+    REFUSAL_TIMEOUT_SECONDS,
     UNREAD_BODY_TIMEOUT_SECONDS,
     BoundedHttpProtocol,
 )
@@ -48,6 +49,8 @@ class Transport(asyncio.Transport):
     """A transport that drops what is written."""
 
     is_closed = False
+    has_ended = False
+    """Whether the client was told that nothing more is sent."""
     protocol: asyncio.BaseProtocol
 
     def write(self, data: Any) -> None:
@@ -55,6 +58,12 @@ class Transport(asyncio.Transport):
 
     def close(self) -> None:
         self.is_closed = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.has_ended = True
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -166,6 +175,36 @@ async def test_a_body_after_the_response_keeps_the_connection() -> None:
     assert not connected.transport.is_closed
     connected.may_answer.set()
     await connected.finish()
+
+
+LAST = POST + b"connection: close\r\ncontent-length: 2\r\n\r\n"
+
+
+async def test_a_client_that_still_sends_may_read_the_last_response() -> None:
+    """After the last response the connection takes the rest of the body for a while."""
+    connected = Connected()
+    await connected.request(LAST)
+    assert connected.transport.has_ended
+    connected.loop.advance(REFUSAL_TIMEOUT_SECONDS / 2)
+    connected.protocol.data_received(b"{")
+    assert not connected.transport.is_closed
+    connected.loop.advance(REFUSAL_TIMEOUT_SECONDS / 2)
+    assert connected.transport.is_closed
+
+
+async def test_a_request_behind_the_last_one_is_not_answered() -> None:
+    """What follows the last request of a connection is dropped, though it is a whole request."""
+    connected = Connected()
+    await connected.request(LAST)
+    connected.protocol.data_received(b"{}" + REQUEST)
+    assert not connected.protocol.tasks
+
+
+async def test_a_connection_whose_last_request_has_arrived_is_closed() -> None:
+    """After the last response to a whole request the connection is closed at once."""
+    connected = Connected()
+    await connected.request(LAST + b"{}")
+    assert connected.transport.is_closed
 
 
 async def test_a_websocket_is_not_idle() -> None:
