@@ -7,6 +7,7 @@ tenth of the cost. uvicorn sends all others: streams, HEAD, the last response of
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -63,6 +64,10 @@ class LimitedRequest:
     async def _run(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await self._app(scope, self._receive, self._send)
+        except asyncio.CancelledError:  # By uvicorn, which would log a traceback of it.
+            if self._cycle.response_started:
+                raise
+            await self._overload.refusals.cut_off(scope, send)
         finally:
             self._limiter.finish(self)
 

@@ -1,7 +1,8 @@
-"""The responses to requests that are refused because of an overload (CONTRACT 1)."""
+"""The responses to requests that are refused in an overload (CONTRACT 1), or cut off by a stop."""
 
 from __future__ import annotations
 
+import logging
 import re
 from time import monotonic
 
@@ -9,6 +10,7 @@ from attrs import evolve
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from staffbooking_http.api import rate_limits
+from staffbooking_http.api.access_log import redact_path
 from staffbooking_http.api.endpoint import (
     REQUEST_ID_KEY,
     Call,
@@ -18,7 +20,7 @@ from staffbooking_http.api.endpoint import (
     Scope,
     Send,
 )
-from staffbooking_http.api.errors import overloaded_reply
+from staffbooking_http.api.errors import overloaded_reply, unavailable_reply
 from staffbooking_http.api.mounting import base_path, strip_mount_path
 from staffbooking_http.api.pipeline import send_reply
 from staffbooking_http.api.request_id import find_request_id
@@ -26,7 +28,13 @@ from staffbooking_http.app import StaffbookingApp
 from staffbooking_http.pages.problems import accepts_html
 from staffbooking_http.pages.rendering import view_of_scope
 
+log = logging.getLogger("staffbooking.http")
+
 _OVERLOADED_REPLY = overloaded_reply()
+_RESTARTING_REPLY = unavailable_reply("The service restarts; try again later")
+_CUT_OFF_REPLY = evolve(
+    _RESTARTING_REPLY, headers=(*_RESTARTING_REPLY.headers, (b"connection", b"close"))
+)
 _PROXY_HEADERS = re.compile(
     rb"\r\n(x-forwarded-for|x-request-id|traceparent):[ \t]*([^\r\n]*)", re.IGNORECASE
 )
@@ -61,11 +69,24 @@ class Refusals:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request; its body is not read."""
         scope = strip_mount_path(scope, self._base_path)
-        request_id = scope[REQUEST_ID_KEY] = find_request_id(self._site, scope)
+        scope[REQUEST_ID_KEY] = find_request_id(self._site, scope)
+        reply = self._page(scope) if accepts_html(scope) else _OVERLOADED_REPLY
+        await self._send(scope, send, reply)
+
+    async def cut_off(self, scope: Scope, send: Send) -> None:
+        """Respond to a request that does not end before the server has to."""
+        request_id = scope.get(REQUEST_ID_KEY) or find_request_id(self._site, scope)
+        scope = {**strip_mount_path(scope, self._base_path), REQUEST_ID_KEY: request_id}
+        path = redact_path(scope["path"])
+        log.warning("request %s to %s was cut off: the server stops", request_id, path)
+        reply = self._application.to_error_page(scope, _CUT_OFF_REPLY)
+        await self._send(scope, send, reply)
+
+    async def _send(self, scope: Scope, send: Send, reply: Reply) -> None:
+        request_id = scope[REQUEST_ID_KEY]
         if accepts_html(scope):
-            reply, headers = self._page(scope), self._application.page_headers(request_id)
+            headers = self._application.page_headers(request_id)
         else:
-            reply = _OVERLOADED_REPLY
             headers = (*self._site.default_headers, (b"x-request-id", request_id.encode()))
             if self._has_limits(scope):
                 headers += self._limit_headers(scope)

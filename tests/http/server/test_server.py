@@ -247,6 +247,43 @@ async def test_a_request_in_progress_is_completed(world: HttpDeployment) -> None
     error_body(found[0], 401, "unauthenticated")
 
 
+@pytest.mark.parametrize(
+    ("accepted", "media_type"),
+    [(b"*/*", b"application/json"), (b"text/html", b"text/html; charset=utf-8")],
+)
+async def test_a_request_that_a_stop_cuts_off_is_503(
+    world: HttpDeployment,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    accepted: bytes,
+    media_type: bytes,
+) -> None:
+    """A request that does not end before the server stops is 503 with Retry-After, in the form that
+    its client accepts, and has a line of the log without a traceback."""
+    monkeypatch.setattr(server, "_SHUTDOWN_TIMEOUT_SECONDS", 0.05)
+    head = b"POST /auth/login HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\naccept: %b\r\n\r\n{"
+    got = b""
+    async with (
+        serving(world) as (port, stop),
+        await anyio.connect_tcp("127.0.0.1", port) as stream,
+    ):
+        await stream.send(head % accepted)
+        await raw(port, b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        stop.set()
+        with anyio.fail_after(5):
+            async for part in stream:
+                got += part
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"content-type: " + media_type in head
+    assert b"retry-after: 2" in head
+    assert b"connection: close" in head
+    if media_type == b"application/json":
+        assert json.loads(body)["code"] == "unavailable"
+    assert "request %s to %s was cut off: the server stops" in [each.msg for each in caplog.records]
+    assert not any(each.exc_info for each in caplog.records)
+
+
 def test_all_addresses_are_those_of_ipv4_too() -> None:
     """A socket on `::` accepts connections over IPv6 and IPv4."""
     if not socket.has_dualstack_ipv6():
