@@ -67,6 +67,8 @@ class LimitedRequest:
         except asyncio.CancelledError:  # By uvicorn, which would log a traceback of it.
             if self._cycle.response_started:
                 raise
+            # A client that leaves responses unread gets none: the stop would wait for it.
+            self._cycle.disconnected |= self._cycle.flow.write_paused
             await self._overload.refusals.cut_off(scope, send)
         finally:
             self._limiter.finish(self)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
+import anyio
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -115,3 +117,24 @@ async def test_a_usual_response_is_one_write() -> None:
     """Head and body of a usual response are written at once."""
     written, _, _ = await sent(RESPONSES["usual"], method="GET", keep_alive=True, is_limited=True)
     assert len(written) == 2  # The response, and the call at its end.
+
+
+async def test_a_client_that_reads_nothing_does_not_delay_a_stop() -> None:
+    """A request that is cut off gets no response while its client leaves earlier ones unread."""
+
+    async def cancelled(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    async def cut_off(_: object, send: Any) -> None:
+        for message in RESPONSES["usual"]:
+            await send(message)
+
+    transport = Transport()
+    cycle = cycle_of(transport, "GET", keep_alive=True)
+    cycle.flow.pause_writing()
+    limiter: Any = SimpleNamespace(finish=lambda _: None)
+    overload: Any = SimpleNamespace(refusals=SimpleNamespace(cut_off=cut_off))
+    limited = LimitedRequest(cast("Any", None), cycle, cancelled, limiter, overload)
+    with anyio.fail_after(1):
+        await limited._run(cycle.scope, cycle.receive, cycle.send)
+    assert transport.written == []
