@@ -27,6 +27,7 @@ from staffbooking_http.api.request_id import find_request_id
 from staffbooking_http.app import StaffbookingApp
 from staffbooking_http.pages.problems import accepts_html
 from staffbooking_http.pages.rendering import view_of_scope
+from staffbooking_http.pages.session import unchecked_csrf
 
 log = logging.getLogger("staffbooking.http")
 
@@ -51,8 +52,9 @@ class Refusals:
         self._application = application
         self._site = application.site
         self._base_path = base_path(application.site.ports.policy)
-        self._pages: dict[tuple[str, str], Reply] = {}
-        """Rendered pages by language and theme, with _REQUEST_ID_PLACEHOLDER in place of an id."""
+        self._pages: dict[tuple[str, str, bool], tuple[Reply, bytes]] = {}
+        """Rendered pages by language, theme and whether there is a session, with
+        _REQUEST_ID_PLACEHOLDER in place of an id; and the CSRF token in each."""
         self._limits: dict[object, bytes] = {}
         """Encoded limit headers by client."""
         self._limits_expire_at = 0.0
@@ -123,14 +125,16 @@ class Refusals:
 
     def _page(self, scope: Scope) -> Reply:
         """The page in the visitor's language and theme, rendered once for each of these."""
-        view = view_of_scope(scope)
-        key = (view.locale.language, view.theme)
-        if (page := self._pages.get(key)) is None:
+        view, csrf = view_of_scope(scope), unchecked_csrf(scope).encode()
+        key = (view.locale.language, view.theme, bool(csrf))
+        if key not in self._pages:
             page_scope = {**scope, "path": "/", REQUEST_ID_KEY: _REQUEST_ID_PLACEHOLDER}
             page = self._application.to_error_page(page_scope, _OVERLOADED_REPLY)
-            self._pages[key] = page
+            self._pages[key] = page, csrf
+        page, rendered_csrf = self._pages[key]
+        body = page.body.replace(rendered_csrf, csrf)
         request_id = scope[REQUEST_ID_KEY].encode()
-        return evolve(page, body=page.body.replace(_REQUEST_ID_PLACEHOLDER.encode(), request_id))
+        return evolve(page, body=body.replace(_REQUEST_ID_PLACEHOLDER.encode(), request_id))
 
 
 def _encode_headers(headers: tuple[Header, ...]) -> bytes:

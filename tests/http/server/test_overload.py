@@ -15,6 +15,7 @@ from attrs import evolve
 from websockets.asyncio.client import connect
 
 from staffbooking_adapters.testing.builders import add_session
+from staffbooking_core.domain.accounts.users import csrf_token
 from staffbooking_http import create_app
 from staffbooking_http.server import load_limiter, overload
 from staffbooking_http.server.http_protocol import BoundedHttpProtocol
@@ -131,6 +132,16 @@ async def test_a_browser_gets_a_page(connection: Connection, language: bytes, he
         assert headers["retry-after"] == "2"
         assert heading in body.decode()
         assert headers["x-request-id"] in body.decode()
+
+
+async def test_the_page_of_a_refusal_is_each_visitors_own(connection: Connection) -> None:
+    """The page has the CSRF token of its visitor's session, and not of another one's."""
+    asked = b"GET /find HTTP/1.1\r\nhost: x\r\naccept: text/html\r\n"
+    for token in ("first", "second", ""):
+        cookie = b"cookie: connect.sid=%b\r\n" % token.encode() if token else b""
+        _, _, body = await connection.ask(asked + cookie + b"\r\n")
+        own = csrf_token(token) if token else ""
+        assert f'<meta name="csrf-token" content="{own}">' in body.decode()
 
 
 async def test_pages_have_no_limit_headers(connection: Connection) -> None:
