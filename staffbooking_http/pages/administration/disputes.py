@@ -1,7 +1,8 @@
 """Disputes for operators: the list, the evidence of one, and its decision.
 
 A decision has two steps: the outcome, whose page shows what each side would get, and there the
-reason with the button that decides.
+reason with the button that decides. Both carry the stamp of the case that was read: a decision is
+made about that one alone, not about a later dispute of the booking, or unread statements.
 """
 
 from datetime import datetime
@@ -18,7 +19,7 @@ from staffbooking_core.domain.bookings.disputes import DISPUTE_PARTIES
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
-from staffbooking_core.errors import InvalidInput, RuleBroken
+from staffbooking_core.errors import InvalidInput, RuleBroken, VersionMismatch
 from staffbooking_core.operator_inputs import DisputeDecision, ResolutionOutcome, ResolveDispute
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import dispute_cases, disputes
@@ -51,6 +52,7 @@ _CASE_TEMPLATE = "admin/dispute.html"
 _DECISION_TEMPLATE = "admin/dispute_decision.html"
 _ROWS_OF_A_PAGE = 20
 _DECIDED_CODE = b"decided"
+_CHANGED_CODE = b"changed"
 
 
 @frozen(kw_only=True)
@@ -59,6 +61,8 @@ class _DecisionDraft:
 
     outcome: DraftText = ""
     amount: DraftText = ""
+    stamp: DraftText = ""
+    """Of the case that was read."""
 
 
 @frozen
@@ -98,8 +102,14 @@ async def show_case(request: PageRequest) -> Template:
     operator = await require_operator(call)
     case = await dispute_cases.get_case(call.ports, operator.actor, call.path_id("Dispute"))
     context = await _case_context(call, case)
-    decided = has_flash_code(call, _DECIDED_CODE)
-    return render(_CASE_TEMPLATE, operator, draft=_DecisionDraft(), decided=decided, **context)
+    return render(
+        _CASE_TEMPLATE,
+        operator,
+        draft=_DecisionDraft(),
+        decided=has_flash_code(call, _DECIDED_CODE),
+        changed=has_flash_code(call, _CHANGED_CODE),
+        **context,
+    )
 
 
 @get(_DECISION_PATH)
@@ -112,6 +122,8 @@ async def show_decision(request: PageRequest) -> Template | Redirect:
     if not raw or not case.previews:
         return _to_case(case)
     draft = query_string.parse_form(_DecisionDraft, raw)
+    if draft.stamp not in ("", case.details.stamp):
+        return _to_case(case, _CHANGED_CODE)
     try:
         context = _decision_context(call, case, query_string.parse_form(DisputeDecision, raw))
     except (InvalidInput, RuleBroken) as error:
@@ -129,6 +141,8 @@ async def submit_decision(request: PageRequest) -> Template | Redirect:
     draft = query_string.parse_form(_DecisionDraft, form)
     if not case.previews:
         return _to_case(case)
+    if draft.stamp != case.details.stamp:
+        return _to_case(case, _CHANGED_CODE)
     try:
         context = _decision_context(call, case, query_string.parse_form(DisputeDecision, form))
     except (InvalidInput, RuleBroken) as error:
@@ -145,6 +159,7 @@ async def submit_decision(request: PageRequest) -> Template | Redirect:
         return await disputes.resolve_dispute(
             *(ports, booking.code, command.outcome, share, command.reason),
             actor_id=operator.user.id,
+            allowed_versions=frozenset({booking.version}),
         )
 
     try:
@@ -152,14 +167,14 @@ async def submit_decision(request: PageRequest) -> Template | Redirect:
             *(call, operator.user.id, "resolve", AuditSubject.DISPUTE, booking.code),
             *(command.reason, resolve),
         )
-    except RuleBroken:  # Decided or withdrawn meanwhile: the page shows how.
+    except (RuleBroken, VersionMismatch):  # Decided or withdrawn meanwhile: the page shows how.
         return _to_case(case)
-    return _to_case(case, _DECIDED_CODE.decode())
+    return _to_case(case, _DECIDED_CODE)
 
 
-def _to_case(case: DisputeCase, code: str = "") -> Redirect:
+def _to_case(case: DisputeCase, code: bytes = b"") -> Redirect:
     path = f"{_LIST_PATH}/{case.details.booking.id}"
-    return Redirect(f"{path}?{code}" if code else path, status_code=303)
+    return Redirect(f"{path}?{code.decode()}" if code else path, status_code=303)
 
 
 async def _refuse_outcome(

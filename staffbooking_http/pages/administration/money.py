@@ -19,7 +19,7 @@ from staffbooking_core.domain.bookings.timers import payout_deadline
 from staffbooking_core.domain.payments.operations import Operation
 from staffbooking_core.domain.shared.money import Currency
 from staffbooking_core.domain.shared.rate_limits import RateLimitExceeded
-from staffbooking_core.errors import InvalidInput, RuleBroken, invalid_field
+from staffbooking_core.errors import InvalidInput, RuleBroken, VersionMismatch, invalid_field
 from staffbooking_core.operator_inputs import OperatorDecision
 from staffbooking_core.ports import Ports
 from staffbooking_core.usecases.bookings import details
@@ -56,8 +56,8 @@ _LIST_TEMPLATE = "admin/money.html"
 _ACT_TEMPLATE = "admin/money_act.html"
 _ROWS_OF_A_PAGE = 20
 
-_Change = Callable[[Ports, str, str], Awaitable[Booking]]
-"""Makes a change to a booking's money, by its code and the reason."""
+_Change = Callable[[Ports, Booking, str], Awaitable[Booking]]
+"""Makes a change to the money of a booking as it was shown, for a reason."""
 
 
 class _Show(StrEnum):
@@ -94,6 +94,15 @@ class _CodeDraft:
     code: DraftText = ""
 
 
+@frozen(kw_only=True)
+class _ActDraft(ReasonDraft):
+    """The submitted form of an act before validation."""
+
+    version: DraftText = ""
+    """Of the booking that was shown: what was held, released or failed again since is not what the
+    operator decided about."""
+
+
 @frozen
 class _Row:
     """A payout or a failed refund in the list; `amount` in units of the currency."""
@@ -117,20 +126,20 @@ class _Act:
     change: _Change
 
 
-async def _hold(ports: Ports, code: str, reason: str) -> Booking:
-    return await payouts.hold_payout(ports, code, reason)
+async def _hold(ports: Ports, shown: Booking, reason: str) -> Booking:
+    return await payouts.hold_payout(ports, shown.code, reason, frozenset({shown.version}))
 
 
-async def _release(ports: Ports, code: str, _: str) -> Booking:
-    return await payouts.release_payout(ports, code)
+async def _release(ports: Ports, shown: Booking, _: str) -> Booking:
+    return await payouts.release_payout(ports, shown.code, frozenset({shown.version}))
 
 
-async def _retry(ports: Ports, code: str, _: str) -> Booking:
-    return await payouts.retry_payout(ports, code)
+async def _retry(ports: Ports, shown: Booking, _: str) -> Booking:
+    return await payouts.retry_payout(ports, shown.code, frozenset({shown.version}))
 
 
-async def _retry_refunds(ports: Ports, code: str, _: str) -> Booking:
-    return await refunds.retry_refunds(ports, code)
+async def _retry_refunds(ports: Ports, shown: Booking, _: str) -> Booking:
+    return await refunds.retry_refunds(ports, shown.code, frozenset({shown.version}))
 
 
 def _payout_act(act: PayoutAct, change: _Change) -> _Act:
@@ -262,22 +271,22 @@ async def submit_act(request: PageRequest) -> Template | Redirect:
     number = call.path_id("Booking")
     form = await read_verified_form(call, operator)
     money, act = await booking_money.get_booking_money(call.ports, number), _act_of(call)
-    if not act.is_possible(money):
+    draft = query_string.parse_form(_ActDraft, form)
+    if not act.is_possible(money) or draft.version != str(money.booking.version):
         return _to_booking(money)
     try:
         reason = (await parse_counted_form(call, operator, OperatorDecision, form)).reason
     except (InvalidInput, RateLimitExceeded) as error:
-        draft = query_string.parse_form(ReasonDraft, form).reason
         context = _act_context(money, act)
-        return render_error(_ACT_TEMPLATE, operator, error, reason=draft, **context)
+        return render_error(_ACT_TEMPLATE, operator, error, reason=draft.reason, **context)
     code = money.booking.code
 
     async def change(ports: Ports) -> Booking:
-        return await act.change(ports, code, reason)
+        return await act.change(ports, money.booking, reason)
 
     try:
         await run_operator_act(call, operator.user.id, act.word, act.subject, code, reason, change)
-    except RuleBroken:  # Done meanwhile: the page shows how it stands.
+    except (RuleBroken, VersionMismatch):  # Done meanwhile: the page shows how it stands.
         return _to_booking(money)
     return _to_booking(money, f"?done={act.path}")
 

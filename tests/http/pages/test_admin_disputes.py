@@ -12,7 +12,7 @@ from staffbooking_adapters.testing.builders import DAY
 from staffbooking_core.domain.bookings.booking import Booking
 from staffbooking_core.domain.bookings.lifecycle import BookingStatus
 from staffbooking_core.domain.messaging.conversations import Message
-from staffbooking_core.inputs import AddDisputeStatement
+from staffbooking_core.inputs import AddDisputeStatement, DisputeBooking
 from staffbooking_core.usecases.accounts import audit
 from staffbooking_core.usecases.bookings import dispute_files, disputes
 from staffbooking_core.usecases.messaging import messages
@@ -204,7 +204,7 @@ async def test_an_outcome_that_is_impossible_is_refused_at_its_field(
     [form] = page_forms((await choose(client, booking, "release")).text)
     for answer in (
         await client.get(f"{way}?{urlencode(given)}", headers=PEOPLE),
-        await client.post(way, data={**given, "csrf": form.fields["csrf"], "reason": "Why"}),
+        await client.post(way, data={**form.fields, **given, "reason": "Why"}),
     ):
         assert answer.status_code in (400, 422)
         assert f'id="e-{field}"' in answer.text
@@ -233,6 +233,41 @@ async def test_a_decision_pressed_twice_is_made_once(world: HttpDeployment) -> N
     assert len(await audit.list_audit_entries(world.ports)) == 1
     shown = await choose(client, booking, "release")
     assert (shown.status_code, shown.headers["location"]) == (303, f"{LIST}/{booking.id}")
+
+
+async def test_a_decision_is_made_about_the_dispute_that_was_read(
+    each_world: HttpDeployment,
+) -> None:
+    """The form of a withdrawn dispute does not decide a later one: it leads to that case."""
+    booking = await disputed(each_world)
+    client = await operator(each_world)
+    [form] = page_forms((await choose(client, booking, "refund")).text)
+    scene = scene_of(each_world)
+    await disputes.withdraw_dispute(each_world.ports, scene.customer, booking.id)
+    later = DisputeBooking(reason="The bar was closed")
+    await disputes.open_dispute(each_world.ports, scene.customer, booking.id, later)
+    answer = await client.post(form.action, data={**form.fields, "reason": "Nobody came."})
+    assert answer.headers["location"] == f"{LIST}/{booking.id}?changed"
+    text = page_text((await client.get(answer.headers["location"])).text)
+    assert "The case has changed since you opened it" in text
+    assert (await scene.booking(booking)).status is BookingStatus.DISPUTED
+
+
+async def test_a_statement_is_read_before_the_decision(world: HttpDeployment) -> None:
+    """A statement that came after the case was opened leads both steps of a decision back to it."""
+    booking = await disputed(world)
+    client = await operator(world)
+    path = f"{LIST}/{booking.id}"
+    [first] = page_forms((await client.get(path)).text)
+    [second] = page_forms((await choose(client, booking, "refund")).text)
+    statement = AddDisputeStatement(text="I was there")
+    await disputes.add_statement(world.ports, actor_of(world.companion), booking.id, statement)
+    given = urlencode({**first.fields, "outcome": "refund"})
+    for answer in (
+        await client.get(f"{first.action}?{given}", headers=PEOPLE),
+        await client.post(second.action, data={**second.fields, "reason": "Nobody came."}),
+    ):
+        assert (answer.status_code, answer.headers["location"]) == (303, f"{path}?changed")
 
 
 async def test_a_chargeback_is_decided_by_the_bank(world: HttpDeployment) -> None:

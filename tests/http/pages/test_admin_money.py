@@ -10,6 +10,7 @@ from staffbooking_core.domain.bookings.booking import Booking, PayoutStatus
 from staffbooking_core.domain.payments.operations import SettlementStatus
 from staffbooking_core.domain.payments.processor import OutcomeUnknown
 from staffbooking_core.usecases.accounts import audit
+from staffbooking_core.usecases.payments import payouts
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_disputes import PEOPLE, operator, scene_of
 from tests.support.html_pages import page_forms, page_text
@@ -119,6 +120,19 @@ async def test_what_is_not_possible_leads_to_the_booking(world: HttpDeployment) 
         answer = await client.post(form.action, data={**form.fields, "reason": "Why"})
         assert answer.headers["location"] == f"{page(booking)}{expected}"
     assert len(await audit.list_audit_entries(world.ports)) == 1
+
+
+async def test_a_release_is_of_the_hold_that_was_shown(each_world: HttpDeployment) -> None:
+    """A payout that was released and held again since the form was loaded stays on hold."""
+    booking = await scene_of(each_world).completed()
+    client = await operator(each_world)
+    await act(client, booking, "payout/hold", "The name looks wrong.")
+    [form] = page_forms((await client.get(f"{page(booking)}/payout/release")).text)
+    await payouts.release_payout(each_world.ports, booking.code)
+    await payouts.hold_payout(each_world.ports, booking.code, "The account was stolen.")
+    late = await client.post(form.action, data={**form.fields, "reason": "A married name."})
+    assert late.headers["location"] == page(booking)
+    assert (await scene_of(each_world).booking(booking)).payout_status is PayoutStatus.FROZEN
 
 
 async def test_the_booking_has_its_ledger_beside_the_processor(each_world: HttpDeployment) -> None:
