@@ -177,12 +177,16 @@ async def get_item_case(ports: Ports, item_id: int) -> tuple[PortfolioItem, Comp
 
 
 @validated
-async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> Companion:
+async def set_approval(
+    ports: Ports, companion_id: int, approval: Approval, shown: Approval | None = None
+) -> Companion:
     """Approve or suspend a companion, also a draft that is not stored yet: only approved ones are
-    listed and can be booked. Locks the companion.
+    listed and can be booked. `shown` is the approval that the operator saw, if it counts. Locks the
+    companion.
 
     Raises NotFound for whoever is no staff member, and RuleBroken `profile_incomplete` where an
-    approval lacks profile fields.
+    approval lacks profile fields, or `already_decided` where somebody decided otherwise than shown
+    and wanted.
     """
 
     async def unit(tx: Transaction) -> Companion:
@@ -191,6 +195,7 @@ async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> C
             # The lock holds up their own first change.
             user = _require_staff_member(await tx.accounts.lock_user(companion_id))
             companion = await tx.companions.lock_companion(user.id) or draft_companion(user)
+        _check_shown(shown, companion.approval, approval)
         if approval is Approval.APPROVED and (lacking := missing_fields(companion)):
             fields = ", ".join(lacking)
             raise RuleBroken("profile_incomplete", f"The profile has no {fields} yet")
@@ -203,11 +208,20 @@ async def set_approval(ports: Ports, companion_id: int, approval: Approval) -> C
 
 @validated
 async def moderate_item(
-    ports: Ports, item_id: int, status: PortfolioItemStatus, reason: str | None = None
+    ports: Ports,
+    item_id: int,
+    status: PortfolioItemStatus,
+    reason: str | None = None,
+    shown: PortfolioItemStatus | None = None,
 ) -> PortfolioItem:
     """Approve or reject a portfolio item: only approved ones are shown to others, and the owner of
     a rejected one reads the reason. Repeating a decision changes nothing but the reason, where
-    another one is given. Locks the companion. Raises NotFound."""
+    another one is given. `shown` is the status that the operator saw, if it counts. Locks the
+    companion.
+
+    Raises NotFound, and RuleBroken `already_decided` where somebody decided otherwise than shown
+    and wanted.
+    """
 
     async def unit(tx: Transaction) -> PortfolioItem:
         item = await tx.portfolio.portfolio_item(item_id)
@@ -217,6 +231,7 @@ async def moderate_item(
         item = await tx.portfolio.portfolio_item(item_id)
         if companion is None or item is None:
             raise NotFound("Portfolio item")
+        _check_shown(shown, item.status, status)
         is_rejected = status is PortfolioItemStatus.REJECTED
         rejection = (reason or item.rejection) if is_rejected else ""
         decided = evolve(item, status=status, rejection=rejection)
@@ -226,3 +241,9 @@ async def moderate_item(
         return decided
 
     return await ports.store.run_transaction(unit)
+
+
+def _check_shown(shown: object, current: object, wanted: object) -> None:
+    """A form that is submitted twice finds what it wanted, which is no conflict."""
+    if shown is not None and current not in (shown, wanted):
+        raise RuleBroken("already_decided", "Somebody has decided this meanwhile")

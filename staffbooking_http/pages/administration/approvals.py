@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+from attrs import frozen
 from litestar import get
 from litestar.response import Redirect, Template
 
@@ -58,6 +59,18 @@ def _lead_to_next(kind: str, following: int | None, act: ApprovalAct) -> Redirec
     return Redirect(f"{path}?{flash}", status_code=303)
 
 
+@frozen(kw_only=True)
+class _DecideProfile(DecideApproval):
+    shown: Approval | None = None
+    """What the page showed when it was loaded: another operator may have decided since."""
+
+
+@frozen(kw_only=True)
+class _DecideItem(DecideApproval):
+    shown: PortfolioItemStatus | None = None
+    """As that of a profile."""
+
+
 # Profiles -------------------------------------------------------------------------------
 
 
@@ -67,13 +80,13 @@ async def _ask_about_profile(call: Call, _: SignedInUser) -> Decision:
     companion = case.companion
     missing = missing_fields(companion)
 
-    async def change(ports: Ports, given: DecideApproval) -> Redirect:
+    async def change(ports: Ports, given: _DecideProfile) -> Redirect:
         if given.act is ApprovalAct.REJECT:
-            await approvals.set_approval(ports, companion.id, Approval.SUSPENDED)
+            await approvals.set_approval(ports, companion.id, Approval.SUSPENDED, given.shown)
         elif missing:
             raise RuleBroken("profile_incomplete", "The profile is not complete yet")
         else:
-            await approvals.set_approval(ports, companion.id, Approval.APPROVED)
+            await approvals.set_approval(ports, companion.id, Approval.APPROVED, given.shown)
         following = await approvals.next_companion_id(call.ports, companion.id)
         return _lead_to_next("people", following, given.act)
 
@@ -82,7 +95,7 @@ async def _ask_about_profile(call: Call, _: SignedInUser) -> Decision:
         subject=AuditSubject.COMPANION,
         subject_id=companion.id,
         leads_to=_LIST_PATH,
-        form=DecideApproval,
+        form=_DecideProfile,
         change=change,
         context={
             "person": case.user,
@@ -105,10 +118,10 @@ async def _ask_about_item(call: Call, _: SignedInUser) -> Decision:
     """Whether the portfolio item is approved."""
     item, case = await approvals.get_item_case(call.ports, call.path_id("Portfolio item"))
 
-    async def change(ports: Ports, given: DecideApproval) -> Redirect:
+    async def change(ports: Ports, given: _DecideItem) -> Redirect:
         is_approved = given.act is ApprovalAct.APPROVE
         status = PortfolioItemStatus.APPROVED if is_approved else PortfolioItemStatus.REJECTED
-        await approvals.moderate_item(ports, item.id, status, given.reason)
+        await approvals.moderate_item(ports, item.id, status, given.reason, given.shown)
         following = await approvals.next_item_id(call.ports, item.id)
         return _lead_to_next("pictures", following, given.act)
 
@@ -117,7 +130,7 @@ async def _ask_about_item(call: Call, _: SignedInUser) -> Decision:
         subject=AuditSubject.PORTFOLIO_ITEM,
         subject_id=item.id,
         leads_to=_LIST_PATH,
-        form=DecideApproval,
+        form=_DecideItem,
         change=change,
         context={
             "picture": item,

@@ -146,6 +146,7 @@ BY_OPERATORS = {
 """Error codes of operations of the command line only."""
 ON_PAGES = {
     "already_answered",
+    "already_decided",
     "calendar_just_read",
     "key_not_active",
     "own_role",

@@ -22,7 +22,7 @@ from staffbooking_core.usecases.notifications import inquiries
 from tests.http.deployment import HttpDeployment
 from tests.http.pages.test_admin_people import submit
 from tests.http.pages.test_bookings import PEOPLE
-from tests.support.html_pages import page_text
+from tests.support.html_pages import page_forms, page_text
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +112,29 @@ async def test_pictures_are_decided_with_a_reason_for_their_owner(
     assert approved is not None
     assert (refused.status, refused.rejection) == (PortfolioItemStatus.REJECTED, "Too dark")
     assert (approved.status, approved.rejection) == (PortfolioItemStatus.APPROVED, "")
+
+
+async def test_a_decision_of_another_operator_stands(each_world: HttpDeployment) -> None:
+    """A form that was loaded before another operator decided is refused, and the page shows the
+    decision; the same form submitted twice is not."""
+    admin = await each_world.signed_in_client(each_world.admin.id)
+    companion = await add_companion(each_world.store, approval=Approval.PENDING)
+    item = await add_portfolio_item(each_world.store, companion.id)
+    await approvals.moderate_item(each_world.ports, item.id, PortfolioItemStatus.PENDING)
+    for path in (f"people/{companion.id}", f"pictures/{item.id}"):
+        address = f"/admin/approvals/{path}"
+        [form] = page_forms((await admin.get(address)).text)
+        given = {"shown": form.fields["shown"], "reason": REASON}
+        for _ in range(2):
+            done = await submit(admin, address, **given, act="reject")
+            assert done.status_code == 303
+        late = await submit(admin, address, **given, act="approve")
+        assert late.status_code == 400
+        assert "Somebody has decided this meanwhile" in page_text(late.text)
+        assert 'value="reject"' not in late.text
+        assert (await audited(each_world))[1] == "reject"
+    assert await approval_of(each_world, companion.id) is Approval.SUSPENDED
+    assert (await approvals.get_portfolio_item(each_world.ports, item.id)).status == "rejected"
 
 
 # Reviews --------------------------------------------------------------------------------

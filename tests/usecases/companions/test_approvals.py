@@ -7,7 +7,7 @@ import pytest
 from staffbooking_adapters.testing.builders import add_companion, add_user
 from staffbooking_core.domain.accounts.users import Role
 from staffbooking_core.domain.companions.companion import Approval
-from staffbooking_core.errors import NotFound
+from staffbooking_core.errors import NotFound, RuleBroken
 from staffbooking_core.usecases.companions import approvals
 
 pytestmark = pytest.mark.anyio
@@ -42,3 +42,14 @@ async def test_companions_are_listed_for_operators(scene):
     """Companions are listed, hidden ones too."""
     await add_companion(scene.ports.store, approval=Approval.PENDING)
     assert len(await approvals.list_companions(scene.ports)) == 2
+
+
+async def test_a_decision_counts_for_the_approval_that_was_shown(scene):
+    """An approval that was shown as pending is refused once another operator has suspended it."""
+    number = scene.staff.user_id
+    await approvals.set_approval(scene.ports, number, Approval.SUSPENDED)
+    with pytest.raises(RuleBroken) as refused:
+        await approvals.set_approval(scene.ports, number, Approval.APPROVED, Approval.PENDING)
+    assert refused.value.code == "already_decided"
+    await approvals.set_approval(scene.ports, number, Approval.APPROVED, Approval.SUSPENDED)
+    assert await listed(scene, number)
