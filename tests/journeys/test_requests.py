@@ -59,6 +59,25 @@ def test_the_calendar_is_used_by_keyboard(browser: Browser, market: Marketplace)
         assert visitor.page.evaluate("() => window.isSamePage")
 
 
+def test_the_calendar_leaves_the_focus_where_somebody_types(
+    browser: Browser, market: Marketplace
+) -> None:
+    """A day is clicked and the next field filled in at once: the calendar that comes with the day
+    takes no focus away."""
+    with open_person(browser, market, DESKTOP, "customer") as customer:
+        customer.open(f"/companions/{market.user_id('staff')}/request")
+        customer.main.locator("#free-days [data-month]").last.click()
+        day = customer.main.locator("#free-days [data-date]").nth(2)
+        date = day.get_attribute("data-date")
+        customer.main.locator(f"#free-days [data-date='{date}']").click()
+        place = customer.main.get_by_label("Place", exact=True)
+        place.press_sequentially("Rua do ")
+        expect(customer.main.locator("#free-days [aria-current]")).to_be_visible()
+        expect(place).to_be_focused()
+        customer.page.keyboard.type("Alecrim 12")
+        expect(place).to_have_value("Rua do Alecrim 12")
+
+
 def test_a_taken_time_stays_marked_until_it_is_changed(
     browser: Browser, market: Marketplace
 ) -> None:

@@ -14,7 +14,9 @@ function prepare() {
   const all = days();
   const tabbed = all.find((day) => day.ariaCurrent) ?? all[0];
   for (const day of all) day.tabIndex = day === tabbed ? 0 : -1;
-  if (refocused) (document.querySelector(refocused) ?? tabbed)?.focus({ preventScroll: true });
+  // Only what went with the old calendar: somebody may be in another field by now.
+  const isLost = (document.activeElement ?? document.body) === document.body;
+  if (refocused && isLost) (document.querySelector(refocused) ?? tabbed)?.focus({ preventScroll: true });
   refocused = null;
 }
 
@@ -28,6 +30,7 @@ function choose(control, focus) {
       prepare();
     };
     const failed = (status) => {
+      refocused = null;
       if (status) location.href = control.href;
     };
     loadParts(control.href, ["free-days", "day-hours", "request-card"], done, failed);
@@ -36,7 +39,7 @@ function choose(control, focus) {
     date.dispatchEvent(new Event("input", { bubbles: true }));
   } else {
     const fields = new URLSearchParams({ event_date: date.value, month: control.value });
-    loadParts(`${form.dataset.quote}?${fields}`, ["free-days"], prepare, () => {});
+    loadParts(`${form.dataset.quote}?${fields}`, ["free-days"], prepare, () => (refocused = null));
   }
 }
 
