@@ -19,7 +19,7 @@ const part = (name) => room.querySelector(`[data-${name}]`);
 const store = `${me}-${conversation}`;
 const unsent = JSON.parse(sessionStorage.getItem(`outbox-${store}`) ?? "[]");
 const outbox = new Map(unsent.map((letter) => [letter.id, letter]));
-const view = createView(room, me, { again: transmit, edit });
+const view = createView(room, me, { again, edit });
 const typing = new Map();
 let typedAt = 0;
 let readId = view.lastId();
@@ -73,7 +73,7 @@ async function post(letter) {
   }
 }
 
-// Where the channel never opens, nothing else sends it again.
+// Where the channel never opens, or not again, nothing else sends it again.
 function retry(letter) {
   clearTimeout(letter.timer);
   letter.timer = setTimeout(() => {
@@ -105,6 +105,7 @@ function refuse(letter, problem) {
     letter.fault = code === "conversation_left" ? dataset.textLeft : faultOf(problem);
     keep();
     view.showFault(letter);
+    view.showProblem(letter.fault);
   }
 }
 
@@ -114,7 +115,13 @@ function faultOf(problem) {
   return [...known].find((each) => text?.startsWith(each.value))?.textContent ?? dataset.textFailed;
 }
 
+function again(letter) {
+  view.showProblem("");
+  transmit(letter);
+}
+
 function edit(letter) {
+  view.showProblem("");
   clearTimeout(letter.timer);
   outbox.delete(letter.id);
   keep();
@@ -180,6 +187,8 @@ channel.on("lost", () => {
   part("offline").hidden = document.visibilityState === "hidden";
   typing.clear();
   showTyping();
+  if (!channel.isOpen) return; // Lost before: what was sent over the channel is sent again already.
+  for (const letter of outbox.values()) if (!letter.fault) retry(letter);
 });
 channel.on("ended", end);
 channel.on("new_message", (message) => {

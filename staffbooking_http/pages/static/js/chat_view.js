@@ -111,7 +111,9 @@ export function createView(room, me, actions) {
       const item = find(letter);
       if (!item) return;
       item.classList.remove("refused");
-      item.querySelector(".actions")?.remove();
+      const buttons = item.querySelector(".actions");
+      if (buttons?.contains(document.activeElement)) room.querySelector("[name=content]").focus();
+      buttons?.remove();
       item.querySelector("[data-state]").textContent = text;
     },
     showFault(letter) {
