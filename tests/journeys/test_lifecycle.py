@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from attrs import frozen
+from playwright.sync_api import Browser
 
 from tests.journeys import booking_steps as steps
 from tests.journeys.booking_steps import both_read
+from tests.journeys.browser import DESKTOP
 from tests.journeys.conftest import OpenPerson
 from tests.journeys.marketplace import Marketplace
-from tests.journeys.people import Person
+from tests.journeys.people import Person, open_person
 
 pytestmark = pytest.mark.journeys
 
@@ -110,6 +113,25 @@ def test_a_declined_card_is_reported_and_another_one_pays(sides: Sides) -> None:
     steps.pay(sides.customer)
     steps.return_to_booking(sides.customer)
     sides.customer.waits_to_read(steps.READ_BY_CUSTOMER["confirmed"])
+
+
+def test_a_change_does_not_stop_a_form_on_its_way(browser: Browser, market: Marketplace) -> None:
+    """The page finds a change while the checkout is being opened: it leads there all the same."""
+    booking_id = market.request_booking()["id"]
+    market.act("staff", booking_id, "accept")
+    with open_person(browser, market, DESKTOP, "customer") as customer:
+        page, sent = customer.page, []
+        steps.open_booking(customer, booking_id)
+        page.route("**/return", lambda each: sent.append(each), times=1)
+        page.route("**/stamp", lambda each: each.fulfill(body="another"))
+        # A page that is being left runs no more scripts of a test: it looks by itself.
+        look = "document.dispatchEvent(new Event('visibilitychange'))"
+        page.evaluate(f"() => {{ setTimeout(() => {look}, 1000) }}")
+        with page.expect_response("**/stamp"):
+            customer.main.get_by_role("button", name=re.compile("^Pay ")).click(no_wait_after=True)
+        page.wait_for_timeout(500)
+        sent[0].continue_()
+        page.wait_for_url(re.compile("/checkout/"))
 
 
 def test_an_accepted_booking_lapses_unpaid(sides: Sides) -> None:

@@ -1,5 +1,7 @@
 // The booking page refreshes itself when the booking has changed, unless something is being typed or
-// asked there; then it offers to. The receipt has a button that prints it.
+// asked there; then it offers to. It waits for a form on its way, which a reload would stop. The
+// receipt has a button that prints it.
+const SENDING_MS = 30_000; // By then a form has arrived, or won't.
 const live = document.querySelector("[data-live]");
 if (live) watchBooking(live);
 
@@ -11,12 +13,14 @@ for (const button of document.querySelectorAll("[data-print]")) {
 function watchBooking(page) {
   const seconds = Number(page.dataset.seconds ?? 15);
   let timer = 0;
+  let sentAt = -SENDING_MS;
+  const isSending = () => performance.now() - sentAt < SENDING_MS;
   const look = async () => {
     clearTimeout(timer);
     if (document.visibilityState !== "visible") return;
     try {
       const answer = await fetch(page.dataset.live, { headers: { accept: "text/plain" } });
-      if (answer.ok && (await answer.text()) !== page.dataset.stamp) {
+      if (answer.ok && (await answer.text()) !== page.dataset.stamp && !isSending()) {
         showChange(page);
         return;
       }
@@ -28,6 +32,7 @@ function watchBooking(page) {
   };
   timer = setTimeout(look, seconds * 1000);
   document.addEventListener("visibilitychange", look);
+  document.addEventListener("submit", () => (sentAt = performance.now()));
 }
 
 function showChange(page) {
