@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 IGNORED_FILES = shutil.ignore_patterns(
     *(".*", "__pycache__", "build", "dist", "var", "*.db", "node_modules")
 )
-MAX_SEEDS = 2_000
+MAX_SEEDS = 6_000
 """Seeds within which the simulation must find a bug."""
 UNHARMED_SEEDS = 40
 """Seeds that must pass without a bug."""

@@ -13,7 +13,7 @@ _HEAD = """\
 # Planted bugs
 
 Each of these bugs is a patch in `tests/mutants`. It is planted in a copy of the project and must be
-found twice: by the simulation of the whole system (`tests/simulation`), within 2,000 seeds, and by
+found twice: by the simulation of the whole system (`tests/simulation`), within 6,000 seeds, and by
 the tests near the code. The number is that of the first seed that finds it, counted from 1, at the
 commit in the last column.
 
