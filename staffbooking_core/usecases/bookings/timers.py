@@ -99,12 +99,11 @@ async def _may_be_paid(
     unknown to the ledger. Only waits of running workers count. Business time is wall time but in a
     sandbox, whose clock is ahead: all of its events came in time.
     """
+    if timer.kind is not TimerKind.EXPIRE or booking.status is not BookingStatus.ACCEPTED:
+        return False
     waited = sum((_retry_delay(attempt) for attempt in range(1, timer.attempts)), timedelta())
-    return (
-        timer.kind is TimerKind.EXPIRE
-        and booking.status is BookingStatus.ACCEPTED
-        and waited < ports.policy.processor_sync_deadline
-        and await tx.inbox.has_unfinished_event(booking.id, due_at)
+    return waited < ports.policy.processor_sync_deadline and (
+        await tx.inbox.has_unfinished_event(booking.id, due_at)
     )
 
 
@@ -151,8 +150,7 @@ async def _net_debts(
 
 
 def _retry_delay(attempt: int) -> timedelta:
-    doubled: int = 2 ** min(attempt, 8)
-    return _TIMER_RETRY_DELAY * doubled
+    return _TIMER_RETRY_DELAY * (1 << min(attempt, 8))
 
 
 async def _defer_timer(ports: Ports, timer: Timer, lease: Lease) -> None:
